@@ -1,4 +1,4 @@
-/* What the host's code asks the card that is in use; 0: it does not say. */
+/* Queries one attribute of the current device; 0 if the query fails. */
 #ifndef CUDA_COMMON_ATTRIBUTE_CUH
 #define CUDA_COMMON_ATTRIBUTE_CUH
 

@@ -1,11 +1,12 @@
-/* Clusters: blocks that run at the same time, side by side, and see each other's shared memory.
- * From sm_90 on; below it these are nothing, and kernels of clusters are not launched. */
+/* Thread block clusters: barriers, distributed shared memory and asynchronous remote stores. Blocks
+ * of a cluster are co-scheduled and can access each other's shared memory. Needs sm_90; on older
+ * architectures these functions are empty, and kernels with clusters are not launched. */
 #ifndef CUDA_COMMON_CLUSTER_CUH
 #define CUDA_COMMON_CLUSTER_CUH
 
 #include <stdint.h>
 
-/* Which block of its cluster this one is. */
+/* Rank of this block in its cluster. */
 static __device__ __forceinline__ int cluster_rank(void)
 {
     uint32_t rank = 0;
@@ -16,7 +17,8 @@ static __device__ __forceinline__ int cluster_rank(void)
     return (int)rank;
 }
 
-/* All threads of all blocks arrive; what they wrote before is seen behind the wait. */
+/* Executed by all threads of all blocks. Writes before the arrival are visible after
+ * cluster_wait(). */
 static __device__ __forceinline__ void cluster_arrive(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -24,7 +26,7 @@ static __device__ __forceinline__ void cluster_arrive(void)
 #endif
 }
 
-/* The same where nothing was written but by arrivals_init(). */
+/* The same with relaxed ordering: only arrivals_init() may have written before it. */
 static __device__ __forceinline__ void cluster_begin(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -39,9 +41,9 @@ static __device__ __forceinline__ void cluster_wait(void)
 #endif
 }
 
-/* ---- what is sent: the block there waits at its barrier until so many bytes have come ---- */
+/* ---- st.async: the receiving block waits on an mbarrier for the expected byte count ---- */
 
-/* Where a place of one's own shared memory lies in block `rank`. */
+/* The address in block `rank` that corresponds to this block's shared-memory address `at`. */
 static __device__ __forceinline__ uint32_t mapa_address(uint32_t at, int rank)
 {
     uint32_t dst = at;
@@ -52,8 +54,8 @@ static __device__ __forceinline__ uint32_t mapa_address(uint32_t at, int rank)
     return dst;
 }
 
-/* A barrier for n_bytes that others send, by one thread; others may send when the cluster has
- * met behind it. */
+/* Initializes an mbarrier that expects n_bytes from other blocks; called by one thread. Other
+ * blocks may send after the next cluster barrier. */
 static __device__ __forceinline__ void arrivals_init(uint32_t barrier, int n_bytes)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -67,7 +69,7 @@ static __device__ __forceinline__ void arrivals_init(uint32_t barrier, int n_byt
 #endif
 }
 
-/* Until all have come. */
+/* Waits until all expected bytes have arrived. */
 static __device__ __forceinline__ void arrivals_wait(uint32_t barrier)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -88,7 +90,7 @@ static __device__ __forceinline__ void arrivals_wait(uint32_t barrier)
 #endif
 }
 
-/* Sixteen bytes; both are places in the block that they go to. */
+/* Sends 16 bytes; both addresses are in the receiving block. */
 static __device__ __forceinline__ void send(uint32_t to, uint32_t barrier, uint4 v)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -113,9 +115,9 @@ static __device__ __forceinline__ void send(uint32_t to, uint32_t barrier, long 
 #endif
 }
 
-/* ---- what is stored: seen behind the cluster's next meeting ---- */
+/* ---- plain remote stores: visible after the next cluster barrier ---- */
 
-/* Two numbers to the same place there. */
+/* Two floats to the same shared-memory address of block `rank`. */
 static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, float2 v)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -131,7 +133,7 @@ static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, flo
 #endif
 }
 
-/* Eight or sixteen bytes; the block there has begun. */
+/* Eight or sixteen bytes; the receiving block must have started. */
 static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, uint2 v)
 {
     store_to_block(at, rank, make_float2(__uint_as_float(v.x), __uint_as_float(v.y)));

@@ -1,7 +1,7 @@
-/* Whole numbers of floats, as the router's sums need them (router.cuh), without a conversion to
- * 64 bits, which takes a scheduler of the card sixteen cycles: by sums of floats. A float has 24
- * bits, so one near 1.5 * 2^23 has whole numbers in its lowest bits, and one near 1.5 * 2^46
- * multiples of 2^23: what is added to it is rounded to these. */
+/* Float to fixed-point conversion for the router's sums (router.cuh). It uses float additions,
+ * because a conversion to 64 bits occupies a scheduler of an SM for 16 cycles. A float has a
+ * mantissa of 24 bits: near 1.5 * 2^23 its lowest bits count units, near 1.5 * 2^46 they count
+ * multiples of 2^23. Adding a number to such a constant rounds it to these multiples. */
 #ifndef CUDA_COMMON_FIXED_H
 #define CUDA_COMMON_FIXED_H
 
@@ -12,10 +12,10 @@
 
 enum { FIXED_LOW_BITS = 23 };
 
-/* x, rounded to whole numbers, ties to even ones, is high * 2^23 + low, but for what FIXED_HIGH
- * and FIXED_LOW have of both themselves; where `other` has a bit of FIXED_OVERFLOW x is beyond
- * 2^45 or rounds to it, or is no number, and it is not. Of n of them all may be added up modulo
- * 2^32, as these are small: up to 2^22 each. */
+/* x rounded to an integer, ties to even, is high * 2^23 + low, after the biases FIXED_HIGH and
+ * FIXED_LOW are subtracted. If `overflow` has a bit of FIXED_OVERFLOW, that does not hold: x is
+ * NaN, beyond 2^45, or rounds to it. n such numbers may be added modulo 2^32, part by part, because
+ * both parts are small: up to 2^22 each. */
 struct fixed_float {
     uint32_t high, low, overflow;
 };
@@ -43,7 +43,7 @@ static inline HOST_DEVICE struct fixed_float fixed_of(float x)
     return fixed;
 }
 
-/* The sum of n whole numbers from the sums of their parts. */
+/* The sum of n integers from the sums of their parts. */
 static inline HOST_DEVICE int64_t fixed_sum(uint32_t high, uint32_t low, int n)
 {
     return (int64_t)(int32_t)(high - (uint32_t)n * FIXED_HIGH) * (1 << FIXED_LOW_BITS) +

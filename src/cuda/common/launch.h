@@ -17,38 +17,38 @@ extern "C" {
 
 /* ---- pack.cu ---- */
 
-/* Whether this build has code for the current device. */
+/* True if this build has code for the current device. */
 bool launch_has_code(void);
 
-/* Packs one matrix, raw as in layout.h, of BF16 or MXFP4, to where `packed` begins. */
+/* Packs one BF16 or MXFP4 matrix, `raw` as in layout.h, into `packed`. */
 void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw);
 
 /* ---- generate.cu ---- */
 
-/* Writes bytes first to first + n of a generated tensor to where `out` begins. */
+/* Writes bytes [first, first + n) of a generated tensor to `out`. */
 void launch_generate(cudaStream_t stream, void *out, const struct random_fill *values,
                      int64_t first, int64_t n);
 
-/* ---- transfer.cu: memory of the host is pinned, and the device sees it ---- */
+/* ---- transfer.cu: host memory is pinned and mapped into the device's address space ---- */
 
-/* What a step leaves in the host's memory. */
+/* The results that a step writes to host memory. */
 struct step_results {
     uint64_t begin_ns, end_ns, n_experts_read;
-    /* (R) tokens, (R) log-probabilities, (R, TOP_LOGPROBS_MAX) each of the likeliest; R as many
-     * as there may be */
+    /* (R) tokens, (R) logprobs, (R, TOP_LOGPROBS_MAX) ids and logprobs of the most likely tokens; R
+     * is the most rows that a batch can sample */
     int32_t lists[];
 };
 
 struct upload_launch {
-    const void *from; /* of the host */
+    const void *from; /* host */
     void *to;
-    int64_t n_bytes;        /* whole pieces of 16 */
-    const int32_t *sampled; /* by the step before, in place of tokens < 0; NULL: there are none, */
-    int64_t first_token;    /* where tokens begin, counted in ints */
+    int64_t n_bytes;        /* a multiple of 16 */
+    const int32_t *sampled; /* by the previous step, for tokens < 0; NULL: no such tokens */
+    int64_t first_token;    /* index of the first token, in ints */
     int n_tokens;
-    struct step_results *results; /* of the host */
+    struct step_results *results; /* host */
 };
-/* The batch comes to its place; its tokens are all known then. */
+/* Copies the batch to the device and fills in the tokens that the previous step sampled. */
 void launch_upload(cudaStream_t stream, const struct upload_launch *l);
 
 struct download_launch {
@@ -56,7 +56,7 @@ struct download_launch {
     int n_samples, n_samples_max;
     bool has_top;
     const uint64_t *n_experts_read;
-    struct step_results *results; /* of the host */
+    struct step_results *results; /* host */
 };
 void launch_download(cudaStream_t stream, const struct download_launch *l);
 
@@ -64,71 +64,71 @@ void launch_download(cudaStream_t stream, const struct download_launch *l);
 
 /* Reads the bytes once. */
 void launch_probe_read(cudaStream_t stream, const void *data, int64_t n_bytes, int n_blocks);
-/* Products in registers; gives their operations. `room`: four bytes. */
+/* MMAs on operands in registers; returns the number of operations. `scratch`: four bytes. */
 double launch_probe_bf16(cudaStream_t stream, void *scratch, int n_blocks);
 double launch_probe_sm90(cudaStream_t stream, void *scratch,
-                         int n_blocks); /* probe_sm90.cu, by wgmma */
+                         int n_blocks); /* probe_sm90.cu, wgmma */
 
-/* ---- matmul.cu: products of weights with tokens' rows ---- */
+/* ---- matmul.cu: matrix products with few tokens ---- */
 
 enum { MATMUL_JOBS_MAX = 3 };
 
-/* out[token][row] = w[row] . x[token] + bias[row], or half as wide with swiglu. Bits of a
- * product do not depend on the tokens beside it. */
+/* out[token][row] = w[row] . x[token] + bias[row], or half as wide with SwiGLU. A token's result
+ * does not depend, bit for bit, on the other tokens of the batch. */
 struct matmul {
-    struct tensor w[MATMUL_JOBS_MAX];    /* all with as many columns; packed, or any other layout */
-    struct tensor bias[MATMUL_JOBS_MAX]; /* data NULL: none */
+    struct tensor w[MATMUL_JOBS_MAX];    /* same number of columns; any layout */
+    struct tensor bias[MATMUL_JOBS_MAX]; /* data NULL: no bias */
     float *out[MATMUL_JOBS_MAX];
-    int64_t out_width[MATMUL_JOBS_MAX]; /* floats from a token's row to the next */
+    int64_t out_width[MATMUL_JOBS_MAX]; /* row stride of the output, in floats */
     int n_jobs;
     int n_tokens;
-    const float *x;        /* rows of as many floats as the weights have columns */
+    const float *x;        /* rows with the weights' number of columns, in floats */
     const int32_t *gather; /* token i is row gather[i * gather_stride] of x; NULL: row i */
     int gather_stride;
-    bool is_exact; /* inputs as sums of three bf16 numbers: float32 but for the last bit */
-    /* With experts, weights and bias are stacks: tokens of expert e are entries [first[e],
-     * first[e + 1]), which `gather` and `out` count in. NULL: one matrix, all tokens. */
+    bool is_exact; /* inputs in three BF16 terms: float32 but for the last bit */
+    /* With experts, weights and bias are stacks. The tokens of expert e are entries [first[e],
+     * first[e + 1]), which index `gather` and `out`. NULL: one matrix, all tokens. */
     const int32_t *first;
     const int32_t *active;   /* experts that have tokens, */
-    const int32_t *n_active; /* and how many */
+    const int32_t *n_active; /* and their number */
     int n_active_max;
     bool is_swiglu;
     float limit, alpha;
 };
-/* All jobs have the type of the first, and are packed. */
+/* All jobs have the dtype of the first and are packed. */
 void launch_matmul(struct launch_list *list, const struct matmul *m);
-/* Of weights in any layout and type. */
+/* Weights in any layout and dtype. */
 void launch_matmul_simt(struct launch_list *list, const struct matmul *m);
 
-/* ---- rows.cu: a row at a time ---- */
+/* ---- rows.cu: one block per row ---- */
 
 void launch_embed_rmsnorm(struct launch_list *list, const struct embed_rmsnorm_args *a,
                           const int32_t *tokens, int n_rows);
-/* The first n_rounded rows of y also as FP16, as decode.h's launch_round_rows() would leave
- * them. */
-void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a,
-                             int n_rows, uint16_t *rounded, int n_rounded);
-/* What launch_residual_rmsnorm() does behind the sum. */
+/* The first n_rounded rows of y are also stored as FP16, as launch_round_rows() of decode.h
+ * does. */
+void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows,
+                             uint16_t *rounded, int n_rounded);
+/* launch_residual_rmsnorm() without the residual add. */
 void launch_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows);
-/* (T, D) floats, cosines and then sines of every row's position. */
+/* (T, D) floats: cosines, then sines, for the position of each row. */
 void launch_cos_sin(struct launch_list *list, float *out, const struct rope *rope_host,
                     const int32_t *positions, int n_rows);
-/* Rotates q in place, and k of kv_rows; puts k and v into their pages. */
-void launch_rope_cache(struct launch_list *list, const struct attn_qkv_args *a,
-                       const float *cos_sin, const struct batch *batch, int n_rows);
+/* Rotates q in place and k of kv_rows, and writes k and v to their KV pages. */
+void launch_rope_cache(struct launch_list *list, const struct attn_qkv_args *a, const float *cos_sin,
+                       const struct batch *batch, int n_rows);
 
 /* ---- router_topk.cu, experts.cu ---- */
 
 void launch_topk(struct launch_list *list, const struct router_args *a, int n_rows);
 
-/* Which token goes to which expert. */
+/* Tokens grouped by expert. */
 struct grouping {
     int32_t *first;    /* (E + 1) */
-    int32_t *active;   /* (E): experts that have tokens, rising */
+    int32_t *active;   /* (E): experts that have tokens, ascending */
     int32_t *n_active; /* (1) */
     int32_t *tokens;   /* (T*A): the token of each entry */
     int32_t *entry;    /* (T*A): the entry of token t at rank a */
-    uint64_t *n_read;  /* (1): n_active, added up over all calls */
+    uint64_t *n_read;  /* (1): n_active, accumulated over all calls */
 };
 void launch_group(struct launch_list *list, const struct grouping *g, const int32_t *ids,
                   int n_entries, int n_ranks, int n_experts);
@@ -144,36 +144,35 @@ void launch_gather_rows(struct launch_list *list, float *to, const float *from,
 
 /* ---- sample.cu ---- */
 
-/* What is known of a part of a row of logits. */
+/* Partial results of one chunk of a row of logits. */
 struct sample_chunk {
-    float largest; /* of the valid ids, edited; -inf: none */
-    int32_t id;    /* the lowest with it */
-    int32_t state; /* of the part as it came: SAMPLE_INVALID, SAMPLE_FINITE */
-    float base;    /* the largest as it came, or 0 where that is not finite */
-    double sum;    /* of exp(z - base), as it came */
-    uint64_t mass; /* of what is drawn from; only of rows that are drawn without top_k and top_p */
+    float largest; /* largest valid logit after edits; -inf if there is no such logit */
+    int32_t id;    /* the lowest id that has it */
+    int32_t state; /* before edits: SAMPLE_INVALID, SAMPLE_FINITE */
+    float base;    /* largest logit before edits; 0 if it is not finite */
+    double sum;    /* of exp(z - base), before edits */
+    uint64_t mass; /* of the candidates; only for rows sampled without top_k and top_p */
 };
 
 enum {
-    SAMPLE_INVALID = 1, /* it has a NaN, or +inf among the valid ids */
-    SAMPLE_FINITE = 2   /* the largest of its valid ids is finite */
+    SAMPLE_INVALID = 1, /* the chunk has a NaN, or +inf among the valid ids */
+    SAMPLE_FINITE = 2   /* the largest of its valid logits is finite */
 };
 
 enum {
-    SAMPLE_CHUNKS = 128, /* of a row: a block each, on all multiprocessors */
+    SAMPLE_CHUNKS = 128, /* chunks of a row; one block each, over all SMs */
     SAMPLE_BINS = 2048,
-    SAMPLE_RANGES_MAX =
-        4, /* of bins, that are listed: of top_k, of top_p, of min_p, and of the draw */
-    SAMPLE_CANDIDATES_MAX = 8192 /* candidates of a row */
+    SAMPLE_RANGES_MAX = 4, /* of listed bins: for top_k, top_p, min_p and the sampled candidate */
+    SAMPLE_CANDIDATES_MAX = 8192 /* of a row */
 };
 
-/* How a row's candidates are spread, of rows that are drawn with top_k or top_p: by the first
- * bits of their weights. */
+/* Histogram of a row's candidates by the leading bits of their weights, for rows sampled with top_k
+ * or top_p. */
 struct sample_bins {
     uint64_t masses[SAMPLE_BINS];
     uint32_t counts[SAMPLE_BINS];
-    /* The candidates of bins that the draw may have to look into: their keys, in any order. */
-    uint32_t n_candidates; /* more than SAMPLE_CANDIDATES_MAX: the list is of no use */
+    /* Keys of the candidates in the bins that sampling may need, in any order. */
+    uint32_t n_candidates; /* above SAMPLE_CANDIDATES_MAX the list is incomplete: unused */
     int32_t n_ranges;
     int32_t first_bin[SAMPLE_RANGES_MAX], last_bin[SAMPLE_RANGES_MAX];
     uint64_t candidates[SAMPLE_CANDIDATES_MAX];
@@ -181,20 +180,21 @@ struct sample_bins {
 
 struct sample_launch {
     struct sample_args args;
-    struct batch *
-        batch; /* the device's copy: logits before their edits take the place of seen[] and biases[] */
+    struct batch
+        *batch; /* device copy; the original logits replace seen[] and biases[] when they are
+                * edited */
     const struct batch_sample *samples; /* (R), in the batch */
-    const double *uniforms;             /* (R): the random number of each sample */
-    struct sample_chunk *chunks;        /* room for (R, SAMPLE_CHUNKS) */
-    uint64_t *tops;                     /* room for (R, SAMPLE_CHUNKS, TOP_LOGPROBS_MAX) */
-    struct sample_bins *bins;           /* room for (R) */
+    const double *uniforms;             /* (R): one random number per sample */
+    struct sample_chunk *chunks;        /* workspace (R, SAMPLE_CHUNKS) */
+    uint64_t *tops;                     /* workspace (R, SAMPLE_CHUNKS, TOP_LOGPROBS_MAX) */
+    struct sample_bins *bins;           /* workspace (R) */
     int n_samples;
-    bool has_special; /* one of the samples is special */
+    bool has_special; /* at least one sample is special */
 };
 void launch_sample(struct launch_list *list, const struct sample_launch *l);
 
-/* Whether this build and the current device have the wgmma kernels (prefill/gemm_sm90.cu); to be
- * asked once, before the first of them is launched. */
+/* True if this build and the current device have the wgmma kernels (prefill/gemm_sm90.cu). Call it
+ * once before the first launch of one of them. */
 bool launch_gemm_available(const struct gpu_desc *gpu);
 
 #ifdef __cplusplus

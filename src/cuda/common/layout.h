@@ -1,22 +1,24 @@
-/* Weights as the matrix kernels of CUDA devices want them, shared by the host's code, the
- * kernels and the unit test, which emulates a warp over it. A weight matrix is the 16-row
- * operand A of mma.sync.m16n8k16, the tokens are its 8 columns B.
+/* Packed layout of weights for the matrix kernels, shared by host code, kernels and the unit test
+ * (which emulates a warp). A 16-row tile of weights is operand A of mma.sync.m16n8k16; tokens are
+ * its eight columns, operand B.
  *
- * A matrix is units of 64 rows x 64 columns, those of the same rows beside each other; a stack
- * is its matrices. Rows and columns beyond the matrix are zeros. A unit is four tiles of 16
- * rows, and a tile holds for each of the 32 lanes, in order, the registers of its A fragments:
+ * A matrix is stored as units of 64 rows x 64 columns, units of the same rows consecutively; a
+ * stack is its matrices one after another. Padding rows and columns are zeros. A unit is four tiles
+ * of 16 rows. A tile stores, for each of the 32 lanes in order, the registers of that lane's A
+ * fragments:
  *
  *     row r of a tile is held by the lanes of group g = r / 2, as fragment row g (r even) or g + 8:
- *     neighbouring rows, such as a gate and its up, meet in one lane
- *     lane 4 g + t holds columns 8 t .. 8 t + 7 of each block of 32: two products of k = 16, whose
- *     columns are taken in an order of our own, the same for weights and activations
+ *     adjacent rows, such as a gate and its up row, are in the same lane
+ *     lane 4 g + t holds columns 8 t .. 8 t + 7 of each block of 32: two MMAs of k = 16, whose
+ *     columns are permuted, with the same permutation for weights and activations
  *
- * BF16: a tile is 2,048 bytes, (block of 32 columns, product, lane, 16 bytes). MXFP4: a tile is
- * 512 bytes, (lane, 16 bytes): words of eight codes, (block, row g or g + 8). Behind the four
- * tiles lie the unit's scales, 128 bytes: (group, tile, block, row g or g + 8). The codes of a
- * word are arranged so that a mask, a product and a mask leave two of them as FP16 numbers that
- * are 2^-14 times their value. 2,176 bytes a unit: 17 lines of 128. Behind a matrix's units lies
- * a byte a row, its largest scale: products of many rows take scales as parts of it. */
+ * BF16: a tile is 2,048 bytes, (block of 32 columns, MMA, lane, 16 bytes).
+ *
+ * MXFP4: a tile is 512 bytes, (lane, 16 bytes): words of eight codes, (block, row g or g + 8). The
+ * scales of the unit follow its four tiles, 128 bytes: (group, tile, block, row g or g + 8). The
+ * codes of a word are arranged so that AND, multiply, AND yields two of them as FP16 numbers, 2^-14
+ * times their value. A unit has 2,176 bytes: 17 lines of 128. The units of a matrix are followed by
+ * one byte per row, the row's largest scale; the prefill GEMM uses scales relative to it. */
 #ifndef CUDA_COMMON_LAYOUT_H
 #define CUDA_COMMON_LAYOUT_H
 
@@ -31,7 +33,7 @@ enum {
     UNIT_TILES = UNIT_ROWS / TILE_ROWS,
     UNIT_BLOCKS = UNIT_COLUMNS / MXFP4_BLOCK,
     WARP_LANES = 32,
-    LANE_BYTES = 16, /* of one load */
+    LANE_BYTES = 16, /* of one vector load */
     BF16_BLOCK_BYTES = TILE_ROWS * MXFP4_BLOCK * 2,
     BF16_TILE_BYTES = BF16_BLOCK_BYTES * UNIT_BLOCKS,
     BF16_UNIT_BYTES = BF16_TILE_BYTES * UNIT_TILES,
@@ -39,13 +41,13 @@ enum {
     MXFP4_SCALES_OFFSET = MXFP4_TILE_BYTES * UNIT_TILES,
     MXFP4_GROUP_SCALES_BYTES = UNIT_TILES * UNIT_BLOCKS * 2,
     MXFP4_UNIT_BYTES = MXFP4_SCALES_OFFSET + 8 * MXFP4_GROUP_SCALES_BYTES,
-    LINE_BYTES = 128,                  /* every unit and matrix begins with one */
-    E2M1_HALF_MASK = (int)0x8E008E00u, /* sign, two bits of exponent, one of mantissa of two FP16 */
-    E2M1_THIRD_BITS = 0x40074007,      /* where a word keeps its codes 4 and 5, */
+    LINE_BYTES = 128,                  /* alignment of units and matrices */
+    E2M1_HALF_MASK = (int)0x8E008E00u, /* sign, 2 exponent bits, 1 mantissa bit of two FP16 */
+    E2M1_THIRD_BITS = 0x40074007,      /* bits of a word that hold codes 4 and 5, */
     E2M1_FOURTH_BITS = 0x20382038      /* and 6 and 7 */
 };
 
-/* ---- where things lie ---- */
+/* ---- offsets ---- */
 
 static inline HOST_DEVICE int64_t units_of(int64_t n, int unit)
 {
@@ -72,13 +74,13 @@ static inline HOST_DEVICE int64_t matrix_units(const struct tensor *t)
     return units_of(matrix_rows(t), UNIT_ROWS) * units_of(matrix_columns(t), UNIT_COLUMNS);
 }
 
-/* From the start of an MXFP4 matrix to its rows' largest scales. */
+/* Bytes from the start of an MXFP4 matrix to the largest scales of its rows. */
 static inline HOST_DEVICE int64_t mxfp4_tops_offset(const struct tensor *t)
 {
     return matrix_units(t) * MXFP4_UNIT_BYTES;
 }
 
-/* From one matrix of a stack to the next. */
+/* Bytes from one matrix of a stack to the next. */
 static inline HOST_DEVICE int64_t matrix_bytes(const struct tensor *t)
 {
     const int64_t tops_bytes =
@@ -87,9 +89,9 @@ static inline HOST_DEVICE int64_t matrix_bytes(const struct tensor *t)
     return matrix_units(t) * unit_bytes(t->dtype) + (t->dtype == DTYPE_MXFP4 ? tops_bytes : 0);
 }
 
-/* A place inside of a packed matrix, of one element. */
+/* The position of an element in a packed matrix. */
 struct packed_place {
-    int64_t unit;                               /* of the matrix */
+    int64_t unit;                               /* in the matrix */
     int tile, group, high, block, lane, column; /* column: of the lane's eight */
 };
 
@@ -109,7 +111,7 @@ static inline HOST_DEVICE struct packed_place place_of(const struct tensor *t, i
     return p;
 }
 
-/* Bytes from the start of its unit. */
+/* Bytes from the start of the unit. */
 static inline HOST_DEVICE int bf16_offset(const struct packed_place *p)
 {
     const int product = p->column / 4, part = p->column % 4;
@@ -132,7 +134,7 @@ static inline HOST_DEVICE int mxfp4_scale_offset(const struct packed_place *p)
 
 /* ---- codes of a word ---- */
 
-/* Code i of a word: bit of its sign, and lowest bit of its magnitude. */
+/* Code i of a word: the bit of its sign, and the lowest bit of its magnitude. */
 static inline HOST_DEVICE int code_sign_bit(int i)
 {
     return (0xDECF >> i / 2 * 4 & 15) + i % 2 * 16; /* 15, 12, 14, 13 */
@@ -143,7 +145,7 @@ static inline HOST_DEVICE int code_magnitude_bit(int i)
     return (0x3069 >> i / 2 * 4 & 15) + i % 2 * 16; /* 9, 6, 0, 3 */
 }
 
-/* Eight codes, the first in the lowest bits, as they are stored, to a word. */
+/* Eight stored codes, the first in the lowest bits, to a word of the packed layout. */
 static inline HOST_DEVICE uint32_t word_of_codes(uint32_t codes)
 {
     uint32_t word = 0;
@@ -158,7 +160,7 @@ static inline HOST_DEVICE uint32_t code_of_word(uint32_t word, int i)
     return (word >> code_sign_bit(i) & 1) << 3 | (word >> code_magnitude_bit(i) & 7);
 }
 
-/* The word's codes as four pairs of FP16 numbers, 2^-14 times their value. */
+/* The codes of a word as four pairs of FP16 numbers, 2^-14 times their value. */
 static inline HOST_DEVICE void halves_of_word(uint32_t out[4], uint32_t word)
 {
     out[0] = word & (uint32_t)E2M1_HALF_MASK;
@@ -210,8 +212,8 @@ static inline HOST_DEVICE float packed_value(const struct tensor *t, int64_t e, 
     return float_of_bits((uint32_t)upper << 16);
 }
 
-/* The value of an element of any weight in the device's memory: row `row` and column `column` of
- * matrix e; a vector is one row. */
+/* The value of one element of a device weight of any dtype and layout: row `row`, column `column`
+ * of matrix e; a vector is one row. */
 static inline HOST_DEVICE float weight_at(const struct tensor *t, int64_t e, int64_t row,
                                           int64_t column)
 {
@@ -245,7 +247,7 @@ static inline HOST_DEVICE uint32_t raw_bf16(const struct tensor *raw, int64_t ro
     return row < raw->dim[0] && column < raw->dim[1] ? ((const uint16_t *)raw->data)[i] : 0;
 }
 
-/* A lane's 16 bytes of an MXFP4 tile; row and column are those of its unit's corner. */
+/* A lane's 16 bytes of an MXFP4 tile; (row, column) is the first element of the unit. */
 static inline HOST_DEVICE void pack_mxfp4_lane(uint32_t out[4], const struct tensor *raw,
                                                int64_t row, int64_t column, int tile, int lane)
 {
@@ -267,7 +269,7 @@ static inline HOST_DEVICE uint8_t pack_mxfp4_scale(const struct tensor *raw, int
     return ((const uint8_t *)raw->scales)[(r * raw->dim[1] + c) / MXFP4_BLOCK];
 }
 
-/* Lane's 16 bytes number `piece` (block * 2 + product) of a BF16 tile. */
+/* The lane's 16 bytes with index `piece` (block * 2 + MMA) of a BF16 tile. */
 static inline HOST_DEVICE void pack_bf16_lane(uint32_t out[4], const struct tensor *raw,
                                               int64_t row, int64_t column, int tile, int piece,
                                               int lane)

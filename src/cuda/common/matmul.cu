@@ -1,20 +1,20 @@
-/* Skinny products: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], or swiglu of pairs of rows.
+/* Skinny GEMM: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], or SwiGLU of pairs of rows.
  *
- * Weights are the A operand of mma.sync.m16n8k16, laid out for it (layout.h); tokens are its
- * columns, eight a product. MXFP4: codes become FP16 in registers, x is rounded to FP16, and the
- * scale of a row's block is applied to the products of that block (a power of two: exact). BF16:
- * x is rounded to BF16, or, for the router, taken as three BF16 numbers that add up to it.
+ * Weights are operand A of mma.sync.m16n8k16, stored in its fragment layout (layout.h); tokens are
+ * its columns, eight per MMA. MXFP4: codes become FP16 in registers, x is rounded to FP16, and the
+ * scale of a row's block multiplies the result of that block (a power of two: exact). BF16: x is
+ * rounded to BF16, or, for the router, split into three BF16 terms.
  *
- * A block computes one tile of 16 rows for up to 16 tokens at a time; its eight warps take every
- * eighth unit of 64 columns, and their sums are added in order. Which unit a warp takes depends
- * on the shape alone, and a column of the product on nothing beside it: a token's bits are the
- * same in any batch.
+ * A block computes one 16-row tile for up to 16 tokens at a time. Its eight warps split K: each
+ * takes every eighth unit of 64 columns, and the partial sums are added in warp order. The
+ * assignment of units to warps depends on the shape alone, so a token has the same bits in any
+ * batch.
  *
- * Bytes: the weights as stored, once for 16 tokens (from L2 after the first). Bound by memory
- * for few tokens. Not tuned yet: a warp has a few loads under way, and large batches read
- * weights again.
+ * Traffic: the weights as stored, once per 16 tokens (from L2 after the first). Memory bound for
+ * few tokens. Not tuned: a warp has few loads in flight, and large batches read the weights
+ * repeatedly.
  *
- * Weights in other layouts (F32) take a plain kernel: a warp a row, in float32. */
+ * Weights in other layouts (F32) use a scalar kernel: one warp per row, in float32. */
 #include "cuda/common/launch.h"
 #include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/layout.h"
@@ -24,19 +24,19 @@
 enum {
     WARPS = 8,
     THREADS = WARPS * WARP_LANES,
-    COLUMN_TOKENS = 8,   /* of one product */
+    COLUMN_TOKENS = 8,   /* of one MMA */
     TOKEN_BLOCKS_MAX = 8 /* blocks that share the tokens of a large batch */
 };
 
 enum format { FORMAT_BF16, FORMAT_BF16_EXACT, FORMAT_MXFP4 };
 
-/* MXFP4 codes enter the product as 2^-14 times their value. */
+/* MXFP4 codes enter the MMA as 2^-14 times their value. */
 static const float CODE_UNIT = 16384.0f;
 
-/* One tile of rows and whose tokens it meets. */
+/* One tile of rows and the tokens that it is multiplied with. */
 struct task {
     int job;
-    int64_t row;    /* the tile's first */
+    int64_t row;    /* first row of the tile */
     int64_t expert; /* 0: one matrix */
     int first, n;   /* entries */
 };
@@ -88,15 +88,13 @@ static __device__ __forceinline__ void load_x(float out[8], const float *x, int6
 
 /* What a lane holds of one unit of its tile. */
 struct unit_mxfp4 {
-    enum {
-        AT_ONCE = 4
-    }; /* units that a warp has under way: with all warps enough for the memory */
+    enum { AT_ONCE = 4 }; /* units in flight per warp: enough, over all warps, to saturate memory */
     uint4 codes;
     uint32_t scales;
 };
 struct unit_bf16 {
     enum { AT_ONCE = 2 };
-    uint4 words[2 * UNIT_BLOCKS]; /* (block, product) */
+    uint4 words[2 * UNIT_BLOCKS]; /* (block, MMA) */
 };
 
 static __device__ __forceinline__ void load_unit(struct unit_mxfp4 *out, const unsigned char *unit,
@@ -120,8 +118,8 @@ static __device__ __forceinline__ void load_unit(struct unit_bf16 *out, const un
         out->words[i] = at[i * WARP_LANES];
 }
 
-/* pair_f16() number by number: with its one instruction the kernel of two columns has a register
- * too few. */
+/* pair_f16(), element by element: with the packed conversion the kernel of two columns is one
+ * register short. */
 static __device__ __forceinline__ uint32_t split_pair(float x, float y)
 {
     const __half2 pair = __floats2half2_rn(clamp_f16(x), clamp_f16(y));
@@ -129,7 +127,7 @@ static __device__ __forceinline__ uint32_t split_pair(float x, float y)
     return *reinterpret_cast<const uint32_t *>(&pair);
 }
 
-/* acc += the unit's columns, which begin at k0, times tokens. */
+/* acc += the unit's columns, which start at k0, times the tokens. */
 template <int COLS, int TERMS>
 static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct unit_mxfp4 &unit,
                                                 const float *const x[COLS], int64_t k0, int64_t n)
@@ -160,7 +158,7 @@ static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct
     }
 }
 
-/* TERMS bf16 numbers stand for one of x, with sums of their own. */
+/* x is split into TERMS BF16 terms, each with its own accumulator. */
 template <int COLS, int TERMS>
 static __device__ __forceinline__ void add_unit(float acc[COLS * TERMS][4],
                                                 const struct unit_bf16 &unit,
@@ -192,15 +190,16 @@ static __device__ __forceinline__ void add_unit(float acc[COLS * TERMS][4],
     }
 }
 
-/* acc += every WARPS-th unit of the tile's rows from this warp's first on, in order; a few units
- * are asked for before the first of them is used. */
+/* acc += every WARPS-th unit of the tile's rows, from this warp's first on, in order. AT_ONCE units
+ * are loaded before the first of them is used. */
 template <typename UNIT, int COLS, int TERMS>
 static __device__ __forceinline__ void
 add_units(float acc[COLS * TERMS][4], const unsigned char *units, int tile, int size_bytes,
           const float *const x[COLS], int64_t n)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
-    /* their memory asks for less, and 16 tokens would want more registers than there are */
+    /* a full count needs more registers than there are for 16 tokens, which also need less memory
+     * bandwidth */
     enum { AT_ONCE = COLS == 1 ? (int)UNIT::AT_ONCE : UNIT::AT_ONCE / 2 };
 #else
     enum { AT_ONCE = UNIT::AT_ONCE };
@@ -229,7 +228,7 @@ static __device__ float bias_at(const struct tensor *bias, int64_t expert, int64
     return bias->n_dims == 1 ? weight_at(bias, 0, 0, row) : weight_at(bias, 0, expert, row);
 }
 
-/* Stores the products of rows `row` and row + 1, which may lie beyond the end, with an entry. */
+/* Stores the results of rows `row` and row + 1 of one entry; either row may be past the end. */
 static __device__ void finish(const struct matmul &a, const struct task &task, int64_t row,
                               int entry, float even, float odd)
 {
@@ -288,7 +287,7 @@ static __global__ void __launch_bounds__(THREADS)
                     TERMS == 1 ? acc[c][i]
                                : __fadd_rn(__fadd_rn(acc[c * TERMS + TERMS - 1][i],
                                                      acc[c * TERMS + TERMS / 2][i]),
-                                           acc[c * TERMS][i]); /* the smallest first */
+                                           acc[c * TERMS][i]); /* the smallest term first */
         __syncthreads();
         if (threadIdx.x < COLS * WARP_LANES * 2) {
             const int c = threadIdx.x / (WARP_LANES * 2), l = threadIdx.x / 2 % WARP_LANES;
@@ -322,7 +321,7 @@ static __device__ float simt_dot(const struct tensor *w, const struct task &task
     return sum;
 }
 
-/* A warp computes one pair of rows of the tile with one token after the other. */
+/* Each warp computes one pair of rows of the tile for one token after another. */
 static __global__ void __launch_bounds__(THREADS)
     plain_kernel(const __grid_constant__ struct matmul a)
 {

@@ -1,6 +1,6 @@
-/* The matrix instruction, one function an operand type, and what feeds it. A fragment register
- * holds two 16-bit numbers. With g = lane / 4 and t = lane % 4: A is (rows g and g + 8) x 16, B
- * is 16 x (column g), and D holds rows g, g + 8 x columns 2 t, 2 t + 1. */
+/* mma.sync.m16n8k16 as a function for each operand type, and conversions of its operands. A
+ * fragment register holds two 16-bit numbers. With g = lane / 4 and t = lane % 4: A is (rows g and
+ * g + 8) x 16, B is 16 x (column g), and D holds rows g, g + 8 x columns 2 t, 2 t + 1. */
 #ifndef CUDA_COMMON_MMA_CUH
 #define CUDA_COMMON_MMA_CUH
 
@@ -26,7 +26,7 @@ static __device__ __forceinline__ void mma_bf16(float d[4], const uint32_t a[4],
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* The largest FP16 number in place of what is beyond it; a NaN stays one. */
+/* Saturates to the FP16 range; NaN stays NaN. */
 static __device__ __forceinline__ float clamp_f16(float x)
 {
     const float largest = 65504.0f;
@@ -34,7 +34,7 @@ static __device__ __forceinline__ float clamp_f16(float x)
     return x > largest ? largest : x < -largest ? -largest : x;
 }
 
-/* The same of two numbers, as FP16. */
+/* The same for two numbers, packed as FP16. */
 static __device__ __forceinline__ uint32_t pair_f16(float x, float y)
 {
     uint32_t pair;
@@ -50,8 +50,8 @@ static __device__ __forceinline__ uint32_t pair_bf16(float x, float y)
     return *reinterpret_cast<const uint32_t *>(&pair);
 }
 
-/* Takes the bf16 number nearest to each of x away from it, and gives them as a fragment
- * register. */
+/* Rounds both numbers to BF16, returns them as a fragment register, and leaves the remainders in
+ * x. */
 static __device__ __forceinline__ uint32_t round_to_bf16(float x[2])
 {
     const uint32_t pair = pair_bf16(x[0], x[1]);

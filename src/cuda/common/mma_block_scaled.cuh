@@ -1,8 +1,8 @@
-/* The matrix instruction with block scales, as one function: d += A B with A e2m1 in containers,
- * B e4m3 and a scale for each row and column (block_scaled.h has the contract). One instruction
- * on sm_120a and sm_121a, compiled but never executed there; everywhere else the same result
- * from the same registers, emulated by exchanges between the lanes, so that kernels for those
- * cards run, and are tested, on others. The whole warp calls it. */
+/* The block-scaled MMA as one function: d += A B, where A is e2m1 in bytes, B is e4m3, and each row
+ * and column has a scale (contract in block_scaled.h). On sm_120a and sm_121a it is one
+ * instruction, compiled but never executed there. Elsewhere it is emulated with shuffles between
+ * lanes, with the same result from the same registers, so that kernels for those GPUs run and are
+ * tested on others. The whole warp calls it. */
 #ifndef CUDA_COMMON_MMA_BLOCK_SCALED_CUH
 #define CUDA_COMMON_MMA_BLOCK_SCALED_CUH
 
@@ -10,7 +10,7 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
 
-/* BYTE_A and BYTE_B: which byte of the scale registers counts. */
+/* BYTE_A and BYTE_B select the byte of the scale registers. */
 template <int BYTE_A, int BYTE_B>
 static __device__ __forceinline__ void mma_block_scaled(float d[4], const uint32_t a[4],
                                                         const uint32_t b[2], uint32_t scales_a,
@@ -31,8 +31,8 @@ static __device__ __forceinline__ uint32_t of_lane(uint32_t word, int lane)
     return __shfl_sync(0xFFFFFFFFu, word, lane);
 }
 
-/* A function of its own: a kernel calls it many times. Bits outside of containers, which the
- * instruction would not ignore, end the kernel. */
+/* Not inlined, because a kernel calls it many times. Bits outside the e2m1 codes trap: the
+ * instruction would not ignore them. */
 static __device__ __noinline__ float4 block_scaled_emulated(float4 d_in, uint4 a, uint2 b,
                                                             uint32_t scale_a, uint32_t scale_b)
 {

@@ -1,5 +1,5 @@
-/* Rows of floats to MXFP8, a block a row and eight columns a thread. Reads 4 bytes a column and
- * writes one: bound by memory. */
+/* Quantizes rows of floats to MXFP8: one block per row, eight columns per thread. Reads 4 bytes per
+ * column and writes one; memory bound. */
 #include "cuda/common/mxfp8.h"
 #include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/mxfp8.cuh"

@@ -1,5 +1,5 @@
-/* Floats to MXFP8 in a kernel: for those that make rows which block-scaled products take. The
- * bits are those of mxfp8_block(). */
+/* Device-side quantization of floats to MXFP8, for kernels that produce operands of block-scaled
+ * MMAs. The result has the same bits as mxfp8_block(). */
 #ifndef CUDA_COMMON_MXFP8_CUH
 #define CUDA_COMMON_MXFP8_CUH
 
@@ -8,7 +8,7 @@
 #include "cuda/common/block_scaled.h"
 #include "cuda/common/mxfp8.h"
 
-/* The largest of `size` over lanes that differ in these bits of their number. */
+/* Maximum of `size` over the lanes whose numbers differ only in these bits. */
 template <int BITS> static __device__ __forceinline__ uint32_t largest_over(uint32_t size)
 {
 #pragma unroll
@@ -31,8 +31,8 @@ static __device__ __forceinline__ uint32_t pair_e4m3(float x, float y)
     return __nv_cvt_float2_to_fp8x2(make_float2(x, y), __NV_SATFINITE, __NV_E4M3);
 }
 
-/* A lane's eight numbers of a block that lanes 4 i .. 4 i + 3 share: their bytes in order, and
- * the block's scale. The whole warp calls it. */
+/* Quantizes a lane's eight numbers of a block that lanes 4 i .. 4 i + 3 share. Writes their bytes
+ * in order and returns the block's scale. The whole warp calls it. */
 static __device__ __forceinline__ uint32_t mxfp8_lane(uint32_t words[2], const float v[8])
 {
     uint32_t size = 0, scale;
@@ -54,7 +54,8 @@ static __device__ __forceinline__ uint32_t mxfp8_lane(uint32_t words[2], const f
     return scale;
 }
 
-/* One number of a row: a warp's lanes have the columns of a block in order, and all call it. */
+/* Stores one number of a row. The lanes of the warp have the columns of a block in order; all of
+ * them call it. */
 static __device__ __forceinline__ void mxfp8_store(const struct mxfp8_rows &to, int64_t row,
                                                    int64_t column, float v)
 {

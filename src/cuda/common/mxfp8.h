@@ -1,7 +1,6 @@
-/* Prompts' rows as MXFP8, and their products with MXFP4 weights by block-scaled matrix
- * instructions: native on sm_120a and sm_121a, emulated elsewhere (mma_block_scaled.cuh).
- * Launchers put their kernels into the stream and return; pointers are the device's unless they
- * say host. */
+/* Prefill rows as MXFP8, and their products with MXFP4 weights by block-scaled MMAs: native on
+ * sm_120a and sm_121a, emulated elsewhere (mma_block_scaled.cuh). Launchers enqueue their kernels
+ * on the stream and return; pointers are device pointers unless marked host. */
 #ifndef CUDA_COMMON_MXFP8_H
 #define CUDA_COMMON_MXFP8_H
 
@@ -12,15 +11,15 @@
 extern "C" {
 #endif
 
-/* Rows of e4m3 codes, in each block of 32 in the order of mxfp8_order() (block_scaled.h), and their
- * blocks' scales. */
+/* Rows of e4m3 codes with one scale for each block of 32 columns. The codes of a block are in the
+ * order of mxfp8_order() (block_scaled.h). */
 struct mxfp8_rows {
     uint8_t *codes;    /* (rows, n_columns) */
     uint8_t *scales;   /* (rows, mxfp8_scales_stride(n_columns)) */
     int64_t n_columns; /* a multiple of 32 */
 };
 
-/* A row's scales begin at a multiple of 4. */
+/* Row stride of the scales: a multiple of 4. */
 static inline HOST_DEVICE int64_t mxfp8_scales_stride(int64_t n_columns)
 {
     return units_of(n_columns, MXFP4_BLOCK * 4) * 4;
@@ -31,7 +30,7 @@ static inline HOST_DEVICE int64_t mxfp8_bytes(int64_t n_rows, int64_t n_columns)
     return n_rows * (n_columns + mxfp8_scales_stride(n_columns));
 }
 
-/* Rows that lie at `data`, of mxfp8_bytes(n_rows, n_columns), aligned to 16. */
+/* Rows stored at `data`, which has mxfp8_bytes(n_rows, n_columns) bytes and is aligned to 16. */
 static inline HOST_DEVICE struct mxfp8_rows mxfp8_rows_at(void *data, int64_t n_rows,
                                                           int64_t n_columns)
 {
@@ -43,22 +42,22 @@ static inline HOST_DEVICE struct mxfp8_rows mxfp8_rows_at(void *data, int64_t n_
     return rows;
 }
 
-/* mxfp8.cu: x, (n_rows, n_columns) floats, to MXFP8: the bits of mxfp8_block(). */
+/* mxfp8.cu: quantizes x, (n_rows, n_columns) floats, to MXFP8, with the bits of mxfp8_block(). */
 void launch_mxfp8_rows(struct launch_list *list, const struct mxfp8_rows *to, const float *x,
                        int n_rows);
 
-/* rows.cu: launch_residual_rmsnorm(), whose rows from first_row on go to rows 0 and on of `to`,
- * too; `factors` as of launch_rmsnorm_factors(). */
-void launch_rmsnorm_mxfp8(struct launch_list *list, const struct residual_rmsnorm_args *a,
-                          int n_rows, const struct mxfp8_rows *to, int first_row, float *factors);
+/* rows.cu: launch_residual_rmsnorm() that also stores rows first_row and up as rows 0 and up of
+ * `to`. `factors` as in launch_rmsnorm_factors(). */
+void launch_rmsnorm_mxfp8(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows,
+                          const struct mxfp8_rows *to, int first_row, float *factors);
 
 /* gemm_sm120.cu */
 
-/* m's product with `x` in place of m->x, all its weights packed MXFP4; with m->is_swiglu the
- * gated units go to `units` in place of m->out. A token's bits depend neither on the tokens
- * beside it nor on the tile, of 64 or 128 rows of weights and 128 tokens. */
-void launch_mxfp8_matmul(struct launch_list *list, const struct matmul *m,
-                         const struct mxfp8_rows *x, const struct mxfp8_rows *units, int tile_rows);
+/* The product of m with `x` in place of m->x; all weights are packed MXFP4. With m->is_swiglu the
+ * gated units go to `units` instead of m->out. A token's bits depend neither on the other tokens
+ * nor on the tile, which has 64 or 128 rows of weights and 128 tokens. */
+void launch_mxfp8_matmul(struct launch_list *list, const struct matmul *m, const struct mxfp8_rows *x,
+                         const struct mxfp8_rows *units, int tile_rows);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,5 @@
-/* RMSNorm of a row by a block of NORM_THREADS threads, wherever a kernel has the row: alone, or
- * before a product. One order of sums for all of them, so that a row has the same bits whichever
- * kernel took it. */
+/* RMSNorm of a row by a block of NORM_THREADS threads, alone or fused into another kernel. All
+ * kernels use the same summation order, so a row has the same bits in each of them. */
 #ifndef CUDA_COMMON_NORM_CUH
 #define CUDA_COMMON_NORM_CUH
 
@@ -9,7 +8,8 @@
 enum {
     NORM_THREADS = 256,
     NORM_PER_THREAD =
-        12 /* elements that a thread keeps in registers: rows of 3,072; it reads others again */
+        12 /* elements that a thread keeps in registers, for rows of up to 3,072; it reloads the
+            * rest */
 };
 
 /* Elements threadIdx.x + i NORM_THREADS of a vector, zeros beyond its end. */
@@ -17,7 +17,7 @@ struct norm_regs {
     float at[NORM_PER_THREAD];
 };
 
-/* Past the first-level cache: another kernel may have just written it. */
+/* Bypasses L1, because another kernel may have just written the row. */
 static __device__ __forceinline__ struct norm_regs norm_load(const float *x, int64_t n)
 {
     struct norm_regs regs;
@@ -31,8 +31,8 @@ static __device__ __forceinline__ struct norm_regs norm_load(const float *x, int
     return regs;
 }
 
-/* The same of row `row` of a weight, which no kernel writes. All loads are under way at once:
- * what kind of weight it is is asked before them, not between. */
+/* The same for row `row` of a weight, which no kernel writes. The dtype is tested before the loads,
+ * so that all of them are in flight at once. */
 static __device__ __forceinline__ struct norm_regs weights_load(const struct tensor *w, int64_t row,
                                                                 int64_t n)
 {
@@ -77,7 +77,7 @@ static __device__ __forceinline__ struct norm_regs weights_load(const struct ten
     return regs;
 }
 
-/* Of this thread's elements that are held. */
+/* Sum of squares of this thread's elements in registers. */
 static __device__ __forceinline__ float squares_of_regs(const struct norm_regs *regs)
 {
     float squares = 0.0f;
@@ -88,14 +88,14 @@ static __device__ __forceinline__ float squares_of_regs(const struct norm_regs *
     return squares;
 }
 
-/* 1 / sqrt(mean of squares + eps) of their sum, one multiplication and one instruction: what
- * norms waits for it. */
+/* 1 / sqrt(mean of squares + eps) from the sum of squares: one multiplication and one instruction,
+ * because it is on the critical path of every norm. */
 static __device__ __forceinline__ float factor_of(float squares, float inverse_n, float eps)
 {
     return rsqrtf(__fmaf_rn(squares, inverse_n, eps));
 }
 
-/* `room` as of block_sum(). */
+/* `smem` is the shared memory of block_sum(). */
 static __device__ __forceinline__ float norm_factor(const struct norm_regs *regs, const float *x,
                                                     int64_t n, float eps, float *smem)
 {

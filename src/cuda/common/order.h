@@ -1,7 +1,6 @@
-/* Whether this build is free of the rule of the same tokens: `make cuda-free` makes a plug-in
- * whose kernels may add a row up in another order for every number of rows. It is there to
- * measure what the rule costs (bench/batch_invariance.py), and for nothing else: what a request
- * gets then depends on the requests beside it. */
+/* Build switch for batch-dependent summation order. `make cuda-free` builds a plug-in whose kernels
+ * may sum a row in a different order for each number of rows. It exists only to measure the cost of
+ * batch invariance (bench/batch_invariance.py): with it, a result depends on the other requests. */
 #ifndef CUDA_COMMON_ORDER_H
 #define CUDA_COMMON_ORDER_H
 

@@ -1,9 +1,9 @@
-/* Programmatic dependent launch: a kernel whose blocks start while the kernel before it still
- * runs. Such a kernel may read what no earlier kernel of the step writes (weights, the batch) at
- * once, and calls pdl_wait() before it reads or writes anything else: then everything launched
- * earlier has ended and is seen, as every kernel of the chain waits. pdl_launch_dependents()
- * allows the next kernel's blocks to start; it says nothing about memory. Below sm_90 both are
- * nothing, and launches are plain. */
+/* Programmatic dependent launch (PDL): blocks of a kernel start while the previous kernel still
+ * runs. Before pdl_wait() (griddepcontrol.wait) such a kernel may read only data that no earlier
+ * kernel of the step writes: weights and the batch. After it all earlier launches have completed
+ * and their writes are visible, because every kernel of the chain waits. pdl_launch_dependents()
+ * (griddepcontrol.launch_dependents) lets blocks of the next kernel start; it does not order
+ * memory. Below sm_90 both functions are empty, and launches are plain. */
 #ifndef CUDA_COMMON_PDL_CUH
 #define CUDA_COMMON_PDL_CUH
 
@@ -21,8 +21,7 @@ static __device__ __forceinline__ void pdl_launch_dependents(void)
 #endif
 }
 
-/* Has a value worked out where this stands, in front of pdl_wait(), where there is time, not
- * behind it. */
+/* Forces a value to be computed at this point, before pdl_wait(), where latency is hidden. */
 template <typename T> static __device__ __forceinline__ void materialize(T *&pointer)
 {
     asm volatile("" : "+l"(pointer));

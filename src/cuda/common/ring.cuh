@@ -1,11 +1,11 @@
-/* A warp's ring of weights on their way: cp.async copies the next units of its walk into shared
- * memory while it multiplies one. A lane reads back what it copied itself, but for the scales of
- * MXFP4, which eight lanes copy for all.
+/* Ring buffer of cp.async stages for weights, private to a warp: the copies of later units run
+ * while the warp multiplies the current one. A lane reads back the bytes that it copied itself,
+ * except the scales of MXFP4, which eight lanes copy for the warp.
  *
- * A walk is some parts one after the other, each TILES tiles (the first, and every STRIDE-th of
- * their units) of all units beside each other; of a part the warp takes every WARPS-th unit.
- * Where a part begins is said by an overload of split_weights(), so that the ring runs on from
- * one part to the next. */
+ * A walk is a sequence of parts. A part covers TILES tiles (the first, and every STRIDE-th of their
+ * unit) of a row of units; a warp takes every WARPS-th unit of a part. An overload of
+ * split_weights() returns where a part begins, so that the ring continues from one part into the
+ * next. */
 #ifndef CUDA_COMMON_RING_CUH
 #define CUDA_COMMON_RING_CUH
 
@@ -14,7 +14,7 @@
 
 enum { RING_WARPS = 8, RING_THREADS = RING_WARPS * WARP_LANES };
 
-/* What a ring is made of, as a type. */
+/* The compile-time shape of a ring. */
 template <int DTYPE_, int TILES_, int STRIDE_, int STAGES_> struct ring_shape {
     enum {
         DTYPE = DTYPE_,
@@ -24,7 +24,7 @@ template <int DTYPE_, int TILES_, int STRIDE_, int STAGES_> struct ring_shape {
         IS_MXFP4 = DTYPE_ == DTYPE_MXFP4,
         UNIT_BYTES = IS_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES,
         TILE_BYTES = IS_MXFP4 ? MXFP4_TILE_BYTES : BF16_TILE_BYTES,
-        TILE_PIECES = TILE_BYTES / (WARP_LANES * LANE_BYTES), /* a lane's 16 bytes of a tile */
+        TILE_PIECES = TILE_BYTES / (WARP_LANES * LANE_BYTES), /* 16-byte loads per lane and tile */
         SCALES_AT = TILES * TILE_BYTES,
         STAGE_BYTES = SCALES_AT + (IS_MXFP4 ? MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET : 0),
         WARP_BYTES = STAGES * STAGE_BYTES,
@@ -33,11 +33,11 @@ template <int DTYPE_, int TILES_, int STRIDE_, int STAGES_> struct ring_shape {
 };
 
 template <class SHAPE> struct ring {
-    char *slots; /* of this warp */
-    int slot;    /* next to be multiplied, and then filled */
+    char *slots; /* this warp's stages */
+    int slot;    /* multiplied next, then refilled */
     int part, n_parts, unit, n_units;
-    int n_walk_parts;        /* of all warps, also of one that has no unit */
-    const unsigned char *at; /* of the part: its first tile in its first unit */
+    int n_walk_parts;        /* parts of the walk for any warp, including one without units */
+    const unsigned char *at; /* the part's first tile in its first unit */
 };
 
 static __device__ __forceinline__ void copy_commit(void)
@@ -45,13 +45,14 @@ static __device__ __forceinline__ void copy_commit(void)
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until no more than N of this thread's groups are under way. */
+/* Waits until at most N of this thread's copy groups are pending. */
 template <int N> static __device__ __forceinline__ void copy_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* Asks for the tiles of one unit; `at` is the first of them, `tile` its number in the unit. */
+/* Starts the copies of the tiles of one unit; `at` is the first tile, `tile` its index in the
+ * unit. */
 template <class SHAPE>
 static __device__ __forceinline__ void copy_tiles(char *slot, const unsigned char *at, int tile)
 {
@@ -71,7 +72,7 @@ static __device__ __forceinline__ void copy_tiles(char *slot, const unsigned cha
                          at + MXFP4_SCALES_OFFSET - tile * SHAPE::TILE_BYTES + lane * LANE_BYTES);
 }
 
-/* Asks for the next unit of the walk, if there is one, into the slot. */
+/* Starts the copies of the walk's next unit, if any, into the slot. */
 template <class SHAPE, class PARTS>
 static __device__ __forceinline__ void ring_fill(struct ring<SHAPE> *r, const PARTS &parts,
                                                  char *slot)
@@ -89,7 +90,7 @@ static __device__ __forceinline__ void ring_fill(struct ring<SHAPE> *r, const PA
     copy_commit();
 }
 
-/* The walk begins: as many units as there are slots are asked for. */
+/* Starts the walk and fills every stage of the ring. */
 template <class SHAPE, class PARTS>
 static __device__ __forceinline__ void ring_begin(struct ring<SHAPE> *r, char *slots,
                                                   const PARTS &parts, int n_parts, int n_units)

@@ -1,5 +1,5 @@
-/* What becomes of the rows of q, k and v: the rotation of one pair of a head, and where an
- * element of a key or value lies. One form for all kernels, so that they give the same bits. */
+/* RoPE of one pair of a head's elements, and the location of K and V elements in a KV page. All
+ * kernels share these functions, so that they produce the same bits. */
 #ifndef CUDA_COMMON_ROPE_CACHE_CUH
 #define CUDA_COMMON_ROPE_CACHE_CUH
 
@@ -14,7 +14,8 @@ static __device__ __forceinline__ void rotate_pair(float *low, float *high, floa
     *high = __fmaf_rn(x2, cosine, __fmul_rn(x1, sine));
 }
 
-/* The element of a side that is d of a slot: backend/kv_page.h. */
+/* Index of element d of a slot in the keys (which 0) or values (which 1) of a page:
+ * backend/kv_page.h. */
 static __device__ __forceinline__ int64_t kv_element(const struct tensor *kv, int which, int slot,
                                                      int64_t d)
 {

@@ -1,5 +1,5 @@
-/* Sums and maxima over a block in an order that depends on its size alone. Every thread calls
- * them, and every thread gets the result. `room` is shared memory for a value a warp. */
+/* Block-wide sums and maxima in an order that depends only on the block size. All threads call them
+ * and all threads get the result. `smem` is shared memory for one value per warp. */
 #ifndef CUDA_COMMON_SUMS_CUH
 #define CUDA_COMMON_SUMS_CUH
 
@@ -14,7 +14,7 @@ template <typename T> static __device__ __forceinline__ T warp_sum(T value)
     return value;
 }
 
-/* NaN counts as nothing. */
+/* Ignores NaN. */
 static __device__ __forceinline__ float warp_max(float value)
 {
     for (int step = WARP_LANES / 2; step > 0; step /= 2)
@@ -22,21 +22,21 @@ static __device__ __forceinline__ float warp_max(float value)
     return value;
 }
 
-template <typename T> static __device__ T block_sum(T value, T *room)
+template <typename T> static __device__ T block_sum(T value, T *smem)
 {
     const unsigned lane = threadIdx.x % WARP_LANES;
 
     value = warp_sum(value);
     __syncthreads();
     if (lane == 0)
-        room[threadIdx.x / WARP_LANES] = value;
+        smem[threadIdx.x / WARP_LANES] = value;
     __syncthreads();
-    return warp_sum(lane < blockDim.x / WARP_LANES ? room[lane] : (T)0);
+    return warp_sum(lane < blockDim.x / WARP_LANES ? smem[lane] : (T)0);
 }
 
-/* Sum of the values of the threads before this one; *all gets that of all. */
+/* Exclusive prefix sum over the threads; *all receives the total. */
 template <typename T>
-static __device__ __forceinline__ T sum_before(T value, T *room, int n_warps, T *all)
+static __device__ __forceinline__ T sum_before(T value, T *smem, int n_warps, T *all)
 {
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     T sum = value, of_warps;
@@ -48,9 +48,9 @@ static __device__ __forceinline__ T sum_before(T value, T *room, int n_warps, T 
     }
     __syncthreads();
     if (lane == WARP_LANES - 1)
-        room[warp] = sum;
+        smem[warp] = sum;
     __syncthreads();
-    of_warps = lane < n_warps ? room[lane] : (T)0;
+    of_warps = lane < n_warps ? smem[lane] : (T)0;
     *all = warp_sum(of_warps);
     return warp_sum(lane < warp ? of_warps : (T)0) + sum - value;
 }

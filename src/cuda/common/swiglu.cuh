@@ -1,5 +1,5 @@
-/* The gated activation of experts, in float32. (gemm_epilogue.cuh has its own, in fewer
- * instructions and less exact.) */
+/* SwiGLU of the experts in float32. (gemm_epilogue.cuh has a version with fewer instructions and
+ * less accuracy.) */
 #ifndef CUDA_COMMON_SWIGLU_CUH
 #define CUDA_COMMON_SWIGLU_CUH
 

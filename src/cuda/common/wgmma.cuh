@@ -1,17 +1,16 @@
-/* Hopper's own instructions, one a function: products of a warpgroup, bulk copies and the
- * barriers that they arrive at. Only for sm_90a.
+/* Wrappers of Hopper instructions, sm_90a only: wgmma, bulk copies and mbarriers.
  *
- * D (64 x N, float32) += A (64 x 16, registers) B (16 x N, shared memory). Warp w of the group
- * holds rows 16 w to 16 w + 15 of A and D, as mma.sync.m16n8k16 holds its operands (mma.cuh):
- * D's register 4 i + j is register j of columns 8 i to 8 i + 7. B lies as N rows of 16
- * consecutive numbers out of 64, 128 bytes a row, the 16-byte pieces of row r at place piece ^ r
- * % 8, the tile at a multiple of 1,024 bytes. */
+ * D (64 x N, float32) += A (64 x 16, registers) B (16 x N, shared memory). Warp w of the warpgroup
+ * holds rows 16 w to 16 w + 15 of A and D in the fragment layout of mma.sync.m16n8k16 (mma.cuh).
+ * Register 4 i + j of D is register j of columns 8 i to 8 i + 7. B is stored as N rows of 64
+ * consecutive numbers, 128 bytes a row, of which one instruction uses 16. Piece p (16 bytes) of row
+ * r is at position p ^ r % 8 (128-byte swizzle). The tile is aligned to 1,024 bytes. */
 #ifndef CUDA_COMMON_WGMMA_CUH
 #define CUDA_COMMON_WGMMA_CUH
 
 #include <stdint.h>
 
-/* ---- barriers in shared memory; addresses are those of the shared window ---- */
+/* ---- mbarriers; addresses are in the shared window ---- */
 
 static __device__ __forceinline__ uint32_t shared_address(const void *p)
 {
@@ -24,21 +23,21 @@ static __device__ __forceinline__ void mbarrier_init(uint32_t barrier, int n_arr
                  : "memory");
 }
 
-/* Makes the barriers' beginnings visible to the copy engine. */
+/* Makes initialized mbarriers visible to the asynchronous proxy. */
 static __device__ __forceinline__ void mbarrier_init_fence(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/* Every thread that read or wrote arrives by itself, not one lane for its warp: __syncwarp() in
- * front of that lane's arrival may leave no instruction but a NOP, and racecheck takes the other
- * lanes for unordered. It is not slower. */
+/* Every thread that read or wrote the data arrives itself, instead of one lane per warp after
+ * __syncwarp(): that may compile to a NOP, and racecheck then reports the other lanes as unordered.
+ * It is not slower. */
 static __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/* Arrives, and lets the barrier wait for as many bytes of bulk copies. */
+/* Arrives and adds n_bytes of bulk copies to what the barrier expects. */
 static __device__ __forceinline__ void mbarrier_expect_tx(uint32_t barrier, uint32_t n_bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
@@ -78,7 +77,7 @@ static __device__ __forceinline__ void bulk_store(void *to, uint32_t from, uint3
                  : "memory");
 }
 
-/* The thread's bulk stores have read shared memory. */
+/* Waits until the thread's bulk stores have finished reading shared memory. */
 static __device__ __forceinline__ void bulk_stores_read(void)
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -89,13 +88,13 @@ static __device__ __forceinline__ void bulk_stores_wait(void)
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-/* The thread's writes to shared memory come before what the copy engine reads. */
+/* Orders the thread's writes to shared memory before later accesses by the asynchronous proxy. */
 static __device__ __forceinline__ void fence_proxy_async(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* ---- registers of a warpgroup's threads ---- */
+/* ---- register allocation of a warpgroup ---- */
 
 template <int N> static __device__ __forceinline__ void warpgroup_reg_alloc(void)
 {
@@ -107,9 +106,9 @@ template <int N> static __device__ __forceinline__ void warpgroup_reg_dealloc(vo
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-/* ---- products ---- */
+/* ---- wgmma ---- */
 
-/* Between writing registers of A or D and the product that takes them. */
+/* Required between register writes to A or D and the wgmma that uses them. */
 static __device__ __forceinline__ void wgmma_fence(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -120,7 +119,7 @@ static __device__ __forceinline__ void wgmma_commit(void)
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Waits until at most N of the groups that were committed are under way. */
+/* Waits until at most N committed groups are pending. */
 template <int N> static __device__ __forceinline__ void wgmma_wait(void)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
@@ -134,7 +133,7 @@ template <int N> static __device__ __forceinline__ void wgmma_fence_operand(floa
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
-/* Of a tile of B as above: rows of 8 are 1,024 bytes apart, 128-byte swizzle. */
+/* Descriptor of a tile of B as above: groups of 8 rows are 1,024 bytes apart, 128-byte swizzle. */
 static __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t tile)
 {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 |
@@ -155,7 +154,7 @@ static __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t tile)
 #define NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
 #define NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 
-/* X(N, names of D's registers, D's registers, names of A's and of B's descriptor) */
+/* X(N, names of D's registers, D's registers, names of A's registers, name of B's descriptor) */
 #define WGMMA_WIDTHS(X)                                                                            \
     X(16, NAMES_0, (OUT_8(d, 0)), "%8, %9, %10, %11", "%12")                                       \
     X(32, NAMES_0 NAMES_8, (OUT_16(d, 0)), "%16, %17, %18, %19", "%20")                            \
@@ -188,7 +187,7 @@ static __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t tile)
 #define NEW_4(d, i)  "=f"(d[i]), "=f"(d[i + 1]), "=f"(d[i + 2]), "=f"(d[i + 3])
 #define NEW_16(d, i) NEW_4(d, i), NEW_4(d, i + 4), NEW_4(d, i + 8), NEW_4(d, i + 12)
 
-/* d = a b, of bf16 numbers and 64 columns: what d held does not count, nor where it came from. */
+/* d = a b, BF16, 64 columns; the previous content of d is ignored. */
 static __device__ __forceinline__ void wgmma_first(float d[32], const uint32_t a[4], uint64_t b)
 {
     asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, 0, 0;\n"
@@ -199,7 +198,7 @@ static __device__ __forceinline__ void wgmma_first(float d[32], const uint32_t a
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-/* d += a b, of WIDTH columns. */
+/* d += a b, WIDTH columns. */
 template <bool IS_F16, int WIDTH>
 static __device__ __forceinline__ void wgmma(float d[WIDTH / 2], const uint32_t a[4], uint64_t b)
 {
