@@ -1,17 +1,18 @@
-/* Attention of prompts: which rows, heads and keys a block works on. A tile is so many tokens of
- * one sequence, a block a tile with up to eight query heads of one key/value head. */
+/* Prefill attention: assignment of rows, heads and keys to blocks. A tile has a fixed number of
+ * tokens of one sequence. A block has one tile and up to eight query heads of one key/value
+ * head. */
 #ifndef CUDA_ATTENTION_ATTN_BLOCK_CUH
 #define CUDA_ATTENTION_ATTN_BLOCK_CUH
 
 #include "cuda/attention/attn.cuh"
 #include "cuda/common/sums.cuh"
 
-/* Which rows, heads and keys a block works on. */
+/* The rows, heads and keys of a block. */
 struct block {
     int first_row, n_tokens;
     int kv_head, first_head, n_heads;
     int position;            /* of its first token */
-    int first_key, last_key; /* that any of its rows sees */
+    int first_key, last_key; /* seen by at least one of its rows */
     const int32_t *pages;    /* page of position p: pages[p / P] */
 };
 
@@ -20,7 +21,8 @@ template <int TOKENS> static __device__ int tiles_of(const struct batch_seq *seq
     return (seq->n_rows + TOKENS - 1) / TOKENS;
 }
 
-/* The sequence in which this tile lies, and *tile counted from its start; -1: behind all. */
+/* The sequence that contains tile *tile, which becomes relative to the sequence's start; -1: the
+ * tile is past the last sequence. */
 template <int TOKENS> static __device__ int seq_of(const struct attn_launch &l, int *tile)
 {
     const int lane = threadIdx.x % WARP_LANES;
@@ -53,8 +55,8 @@ static __device__ int first_visible(const struct attn_args &a, int position)
     return a.window_tokens > 0 ? max(position + 1 - a.window_tokens, 0) : 0;
 }
 
-/* Tile `tile` of TOKENS tokens, counted over all sequences, with part `y` of the heads. false:
- * there is nothing to do. */
+/* Tile `tile` of TOKENS tokens, counted over all sequences, with head group `y`. Returns false if
+ * the block has no work. */
 template <int TOKENS>
 static __device__ bool block_of(struct block *k, const struct attn_launch &l, int tile, int y)
 {

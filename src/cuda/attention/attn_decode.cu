@@ -1,34 +1,36 @@
-/* Stage attn for generated rows: for query row t and head h, over the keys j that the row sees,
+/* Paged attention for decode rows (flash decoding). For query row t and head h, over the keys j
+ * that the row sees,
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
- * A block takes one row, one key/value head with up to eight of its query heads, and one split
- * of the keys. Its warps take units of 16 keys in turns. A unit's keys are the 16-row operand A
- * of the matrix instruction and the query heads its eight columns; then its values, turned, are
- * A, and the weights the columns: a weight's register comes from the score's by a transpose
- * between lanes. Words of pages are fragment registers as they lie there. Each warp copies the
- * units that it will need into a ring of its own, those of earlier steps before it waits for the
- * kernel before it.
+ * Work division: a block has one row, one key/value head with up to eight of its query heads, and
+ * one split of the keys. Its warps take units of 16 keys round-robin. Q K^T: the keys of a unit are
+ * the 16-row operand A of the MMA, the query heads are its eight columns. P V: the transposed
+ * values are A, the softmax weights are B. A shuffle transpose turns a register of scores into a
+ * register of weights. Words of a page are fragment registers without rearrangement. Each warp has
+ * its own cp.async ring; it issues the copies of units that earlier steps wrote before
+ * griddepcontrol.wait.
  *
- * Queries are sums of three bf16 numbers and weights of two, keys and values are exact: float32
- * but for the last bits. A code of F8 is a bf16 number 2^-120 times its value.
+ * Precision: queries are split into three bf16 terms and weights into two; keys and values are
+ * exact. The result is float32 except for the last bits. An F8 code is used as a bf16 number 2^-120
+ * times its value.
  *
- * The warps' sums are added in order of the warps. Where a row has several splits, each hands
- * its sums over, and the block of the last split adds them in order, and the sink: in its shared
- * memory where few rows have few splits, which are the blocks of a cluster then, or through
- * memory, where it waits for blocks with lower numbers, which began before it. All of it depends
- * on the row's position alone.
+ * Reduction: the partial sums of the warps are added in warp order. If a row has several splits,
+ * the block of the last split adds the split-K partials and the sink, in order. With few rows and
+ * few splits the splits form a cluster and use its distributed shared memory. Otherwise they use
+ * global memory: the last block waits for blocks with lower indices, which started before it. The
+ * order of all sums depends on the row's position alone.
  *
- * Bytes: the keys and values that a row sees, once; bound by them from about 16,384 tokens on,
- * by the length of the chain from query to sum before. H200, 2026-11-22, BF16, us a layer in a
- * chain of launches: 2.5 with a window of 128, 5.7 at 2,048 tokens, 22.2 at 32,768 (65 % of
- * reading alone), 66.2 at 131,072 (87 %). */
+ * Traffic: the keys and values that a row sees, once. Memory bound from about 16,384 tokens on,
+ * below that bound by the latency of the chain from query to sum. H200, 2026-11-22, BF16, us per
+ * layer in a chain of launches: 2.5 with a window of 128, 5.7 at 2,048 tokens, 22.2 at 32,768 (65 %
+ * of read bandwidth), 66.2 at 131,072 (87 %). */
 #include "cuda/attention/attn_row.cuh"
 #include "cuda/common/cluster.cuh"
 
 enum {
-    CLUSTER_ROWS_MAX = 2, /* of a launch whose rows' splits are clusters */
-    RING_BYTES = 9 << 10  /* of a warp, at most, where it has more than one unit */
+    CLUSTER_ROWS_MAX = 2, /* of a launch that uses clusters of splits */
+    RING_BYTES = 9 << 10  /* per warp, at most, if it has more than one unit */
 };
 
 /* Stage i of this warp's ring. */
@@ -37,7 +39,8 @@ template <int DTYPE> static __device__ __forceinline__ char *stage_of(char *ring
     return rings + (i * WARPS + (int)threadIdx.x / WARP_LANES) * unit<DTYPE>::BYTES;
 }
 
-/* AT_ONCE units in turn. Gives how often the cell of the block's row was used. */
+/* Processes the warp's units, AT_ONCE at a time. Returns the use count of the row's merge
+ * buffer. */
 template <int DTYPE, int STAGES, int AT_ONCE, bool IS_CLUSTER>
 static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *rings,
                                                     const struct attn_launch &l,
@@ -45,15 +48,14 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
 {
     const int first = k.unit + (int)threadIdx.x / WARP_LANES;
     const float scale = l.args.scale * LOG2_E * result_scale<DTYPE>();
-    int32_t
-        pages[STAGES]; /* then AT_ONCE: of the next copies, so that these need not wait for them */
+    int32_t pages[STAGES]; /* page numbers, loaded early */
     const float *head = query_of_block(l, k);
     const struct source from = source_of<DTYPE>(k, first);
     struct query q;
     uint32_t n_uses;
     int stage = 0;
 
-    static_assert(STAGES % AT_ONCE == 0, "the ring is walked in whole turns");
+    static_assert(STAGES % AT_ONCE == 0, "STAGES is a multiple of AT_ONCE");
 
 #pragma unroll
     for (int i = 0; i < STAGES; i++)
@@ -64,7 +66,7 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
             copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), from, pages[i],
                              first + i * k.step < k.unit_end);
     materialize(head);
-    pdl_wait(); /* in one place: a warp with a wait more would have the others wait with it */
+    pdl_wait(); /* a single call site: a warp that waited elsewhere, too, would delay the others */
 #pragma unroll
     for (int i = 0; i < STAGES; i++)
         if (is_written(k, first + i * k.step))
@@ -97,7 +99,8 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
     return n_uses;
 }
 
-/* A split's sums to the block of the last one, in a cluster. */
+/* Stores a split's partial sums in the shared memory of the last split's block, within a
+ * cluster. */
 static __device__ __forceinline__ void cluster_store(struct walked *splits, int n_splits,
                                                      struct sums sums)
 {
@@ -111,7 +114,7 @@ static __device__ __forceinline__ void cluster_store(struct walked *splits, int 
                        make_float2(sums.largest, sums.weights));
 }
 
-/* Grid: splits, with IS_CLUSTER the blocks of a cluster, blocks of a row, rows. */
+/* Grid: splits (the blocks of a cluster if IS_CLUSTER), blocks per row, rows. */
 template <int DTYPE, int STAGES, bool IS_CLUSTER>
 static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     attn_decode(const __grid_constant__ struct attn_launch l)
@@ -126,10 +129,10 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 
     pdl_launch_dependents();
     if (IS_CLUSTER)
-        cluster_arrive(); /* this block has begun: others may store into it */
+        cluster_arrive(); /* this block has started: others may store into it */
     if (!block_of(&k, l)) {
         if (blockIdx.x + blockIdx.y + blockIdx.z == 0)
-            pdl_wait(); /* who waits for this kernel waits for those before it */
+            pdl_wait(); /* a kernel that waits for this one must also wait for the earlier ones */
         if (IS_CLUSTER) {
             cluster_wait();
             cluster_arrive();
@@ -137,7 +140,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         }
         return;
     }
-    const int head = threadIdx.x / WARP_LANES; /* as many as warps */
+    const int head = threadIdx.x / WARP_LANES; /* as many heads as warps */
     const float sink = load_sink(l, k, head);
 
     tag = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2, IS_CLUSTER > (&st, rings, l, k) + 1;
@@ -163,7 +166,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     if ((int)blockIdx.x < k.n_splits - 1)
         return;
     finish(l, k, sum_splits(l, k.n_splits, tag), sink, head);
-    __syncthreads(); /* all have come: nobody asks for the old number any more */
+    __syncthreads(); /* all threads have read the old counter */
     if (threadIdx.x == 0)
         *(uint32_t *)merge_buf_of_block(l) = tag;
 }
@@ -183,7 +186,8 @@ template <int DTYPE> static void launch_dtype(struct launch_list *list, const st
 {
     enum { STAGES = RING_BYTES / unit<DTYPE>::BYTES / 2 * 2 };
 
-    /* Rows with one unit a warp may be in either, with the same bits; others have pairs. */
+    /* Rows with one unit per warp may use either kernel, with the same bits; other rows use
+     * pairs. */
     if (l->n_units <= l->n_splits * WARPS)
         launch_stages<DTYPE, 1, false>(list, l);
     else if (l->n_splits > 1 && l->n_splits <= CLUSTER_SPLITS_MAX &&

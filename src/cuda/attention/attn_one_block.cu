@@ -1,16 +1,17 @@
-/* Stage attn for so many generated rows that there are blocks enough when a block walks all
- * splits of its row: the operations of attn_decode.cu in the same order, so the same bits. What
- * a block begins with (its place, the query's three parts) it does once a row, the next split's
- * keys come while one's sums are added, and splits meet in shared memory.
+/* Paged attention for decode rows with one block per row and head, for batches large enough to fill
+ * the GPU that way. A block processes all splits of its row with the operations of attn_decode.cu
+ * in the same order, so the bits are the same. Setup (block assignment, the query's three terms) is
+ * done once per row instead of once per split. The next split's keys are copied while the current
+ * sums are added, and the splits are merged in shared memory.
  *
- * Bytes: the keys and values that the rows see, once; bound by them. H200, 2026-11-22: 64 rows
- * of 1,024 tokens, eight key/value heads, BF16: 18 layers of a step take 0.29 ms less than by a
- * block a split (1.03 of 1.33 ms with as many layers that have a window). */
+ * Traffic: the keys and values that the rows see, once; memory bound. H200, 2026-11-22: 64 rows of
+ * 1,024 tokens, eight key/value heads, BF16: 18 layers of a step take 0.29 ms less than with one
+ * block per split (1.03 of 1.33 ms with as many layers that have a window). */
 #include "cuda/attention/attn_row.cuh"
 
 enum {
-    PAIR = 2,              /* units of a warp's ring, weighed together */
-    BLOCKS_AT_LEAST = 256, /* of a launch: fewer leave multiprocessors idle */
+    PAIR = 2,              /* units of a warp's ring that share a softmax step */
+    BLOCKS_AT_LEAST = 256, /* per launch: fewer leave SMs idle */
     SCRATCH_BYTES = ATTN_HEADS * HEAD_STRIDE * (int)sizeof(float)
 };
 
@@ -24,7 +25,7 @@ static __device__ __forceinline__ int first_of_split(const struct block &k, int 
     return k.unit + split * ATTN_GROUP_UNITS;
 }
 
-/* To the next one; behind the last split there is none. */
+/* Advances to the next pair; past the last split there is no unit. */
 static __device__ __forceinline__ void advance_split(struct split_pos *p, const struct block &k)
 {
     const int warp = threadIdx.x / WARP_LANES;
@@ -60,8 +61,8 @@ static __device__ __forceinline__ void pages_of(int32_t pages[PAIR], const struc
         pages[i] = page_of(k, index + i * k.step);
 }
 
-/* Grid: 1, blocks of a row, rows. The report of what ran knows attention of generated rows by
- * this name. */
+/* Grid: 1, blocks per row, rows. The kernel report identifies decode attention by this function
+ * name. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     attn_decode(const __grid_constant__ struct attn_launch l)

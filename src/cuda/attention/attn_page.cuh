@@ -1,20 +1,20 @@
-/* Attention of prompts by mma.sync: a page of keys and values in shared memory, as it lies in
- * the cache but for the order of 16-byte pieces, and fragments of operand B from it. */
+/* Prefill attention by mma.sync: a KV page in shared memory and its fragments for operand B. The
+ * page keeps its cache layout except for the order of 16-byte pieces. */
 #ifndef CUDA_ATTENTION_ATTN_PAGE_CUH
 #define CUDA_ATTENTION_ATTN_PAGE_CUH
 
 #include "cuda/attention/attn_block.cuh"
 
 enum {
-    PAGE_THREADS = 128,                    /* of a block: all copy */
-    GROUPS = PAGE_TOKENS / 32,             /* of keys; as many halves of the columns */
-    PIECES = WORDS_ROW_BYTES / COPY_BYTES, /* of a row of words */
+    PAGE_THREADS = 128,                    /* of a block: all threads copy */
+    GROUPS = PAGE_TOKENS / 32,             /* of keys; also the number of column halves */
+    PIECES = WORDS_ROW_BYTES / COPY_BYTES, /* per row of words */
     KV_HALF_TILES = PAGE_TOKENS / KV_COLUMNS
 };
 
 template <int DTYPE> struct page {
     enum {
-        PARTS = DTYPE == DTYPE_F8 ? 4 : 2, /* elements of a word */
+        PARTS = DTYPE == DTYPE_F8 ? 4 : 2, /* elements per word */
         ROWS = ATTN_HEAD_DIM / PARTS,      /* of a tile */
         TILE_BYTES = ROWS * WORDS_ROW_BYTES,
         KV_HALF_BYTES = KV_HALF_TILES * TILE_BYTES,
@@ -22,8 +22,8 @@ template <int DTYPE> struct page {
         BYTES = 2 * (KV_HALF_BYTES + SCALES_BYTES)
     };
 
-    /* Lanes read pairs of rows of values that are `apart`: the eight pieces of a pair are turned
-     * by it, so that lanes which read at once meet all banks. Copies stay within 128 bytes. */
+    /* Lanes read pairs of rows of values that are `apart`. The eight pieces of a pair are rotated
+     * by it, so that lanes which read at once use all banks. A piece stays within its 128 bytes. */
     static __device__ __forceinline__ int value_offset(int row, int piece)
     {
         const int pair = row / 2, apart = DTYPE == DTYPE_F8 ? 1 : 2;
@@ -53,7 +53,7 @@ template <int DTYPE> struct page {
         copy_kv_half(stage + KV_HALF_BYTES + SCALES_BYTES, values, true);
     }
 
-    /* Values of slots outside of [first, end) may be anything: they become zeros. */
+    /* Zeroes the values of slots outside of [first, end), which may hold anything. */
     static __device__ void clear(char *stage, int first, int end)
     {
         char *kv_half = stage + KV_HALF_BYTES + SCALES_BYTES;
@@ -75,12 +75,12 @@ template <int DTYPE> struct page {
     }
 };
 
-/* Registers b[0] and b[1] of four fragments that follow each other. */
+/* Registers b[0] and b[1] of four consecutive fragments. */
 struct fragments {
     uint32_t b[2][4];
 };
 
-/* From words of two at both places, or words of four at the first. */
+/* From words of two elements at both offsets, or words of four at the first. */
 template <int DTYPE>
 static __device__ __forceinline__ void load_fragments(struct fragments *f, const char *first,
                                                       const char *second)
@@ -100,14 +100,14 @@ static __device__ __forceinline__ void load_fragments(struct fragments *f, const
     }
 }
 
-/* Where a lane reads: keys, and the even and odd rows of values; the rest of each place is a
- * constant. */
-struct places {
+/* A lane's read offsets: keys, and the even and odd rows of values. Further offsets differ by
+ * constants. */
+struct read_offsets {
     const char *keys, *values[2];
 };
 
 template <int DTYPE>
-static __device__ __forceinline__ void page_offsets(struct places *p, const char *stage)
+static __device__ __forceinline__ void page_offsets(struct read_offsets *p, const char *stage)
 {
     const int lane = threadIdx.x % WARP_LANES, t = lane % 4, piece = lane / 4 % 4;
     const int row = DTYPE == DTYPE_F8 ? 2 * t : 4 * t;
@@ -119,10 +119,10 @@ static __device__ __forceinline__ void page_offsets(struct places *p, const char
     p->values[1] = kv_half + page<DTYPE>::value_offset(row + 1, piece);
 }
 
-/* Of the keys of group i, columns 16 step to 16 step + 15. */
+/* Keys of group i, columns 16 step to 16 step + 15. */
 template <int DTYPE>
-static __device__ __forceinline__ void key_fragments(struct fragments *f, const struct places &p,
-                                                     int i, int step)
+static __device__ __forceinline__ void key_fragments(struct fragments *f,
+                                                     const struct read_offsets &p, int i, int step)
 {
     const int row = (DTYPE == DTYPE_F8 ? 4 : 8) * step;
     const char *first = p.keys + 2 * i * page<DTYPE>::TILE_BYTES + row * WORDS_ROW_BYTES;
@@ -130,10 +130,10 @@ static __device__ __forceinline__ void key_fragments(struct fragments *f, const 
     load_fragments<DTYPE>(f, first, first + 4 * WORDS_ROW_BYTES);
 }
 
-/* Of half i of the columns, the keys 8 t + 4 step + {0, 1, 2, 3} of a group. */
+/* Half i of the columns, keys 8 t + 4 step + {0, 1, 2, 3} of a group. */
 template <int DTYPE>
-static __device__ __forceinline__ void value_fragments(struct fragments *f, const struct places &p,
-                                                       int i, int group, int step)
+static __device__ __forceinline__ void
+value_fragments(struct fragments *f, const struct read_offsets &p, int i, int group, int step)
 {
     const int row = DTYPE == DTYPE_F8 ? 8 * group : 16 * group + 2 * step;
     const int at = 2 * i * page<DTYPE>::TILE_BYTES + row * WORDS_ROW_BYTES;

@@ -1,16 +1,17 @@
-/* Stage attn without tensor cores, for pages of F32 and head widths that no other kernel is made
- * for: for query row t and head h, over the keys j that the row sees,
+/* Paged attention without tensor cores, for F32 pages and for head widths that the other kernels do
+ * not support. For query row t and head h, over the keys j that the row sees,
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
- * A block takes one row, one key/value head and up to eight of its query heads, so that a key is
- * read once for all of them. Keys are taken in splits of 256 at absolute positions: a thread
- * scores a key, then the threads share the columns of the values. A split's sums are merged into
- * the total in order, which begins with the sink (M = sink, denominator 1). With few rows every
- * split has a block of its own, and a second kernel merges them: the same operations, the same
- * bits. All in float32.
+ * Work division: a block has one row, one key/value head and up to eight of its query heads, so
+ * that a key is read once for all of them. Keys are processed in splits of 256 at absolute
+ * positions. Each thread computes the scores of one key; then the threads share the columns of the
+ * values. The sums of a split are merged into the running total in order. The total starts with the
+ * sink (M = sink, denominator 1). With few rows each split has its own block, and a second kernel
+ * merges the split-K partials with the same operations and the same bits. All arithmetic is
+ * float32.
  *
- * Bytes: the keys and values that a row sees, once. Flops: 4 D a row, head and key. */
+ * Traffic: the keys and values that a row sees, once. Flops: 4 D per row, head and key. */
 #include <cuda_fp16.h>
 
 #include "backend/kv_page.h"
@@ -22,20 +23,20 @@ enum {
     THREADS = ATTN_PLAIN_SPLIT_TOKENS,
     WARPS = THREADS / WARP_LANES,
     HEAD_DIM_MAX = 256,
-    COLUMNS = 64,                   /* of values at a time */
-    KEY_SHARES = THREADS / COLUMNS, /* threads that share a column: a page each */
+    COLUMNS = 64,                   /* of values, processed together */
+    KEY_SHARES = THREADS / COLUMNS, /* threads that share a column: one page each */
     OUTPUTS = ATTN_HEADS * COLUMNS / THREADS
 };
-static_assert(KEY_SHARES * PAGE_TOKENS == ATTN_PLAIN_SPLIT_TOKENS, "a share is a page");
+static_assert(KEY_SHARES * PAGE_TOKENS == ATTN_PLAIN_SPLIT_TOKENS, "one page per key share");
 
-/* Which row, heads and keys a block works on. */
+/* The row, heads and keys of a block. */
 struct block {
     int row, kv_head, first_head, n_heads;
-    int first, end;       /* keys seen */
+    int first, end;       /* visible keys */
     const int32_t *pages; /* page of position p: pages[p / P] */
 };
 
-/* Shared by all threads. */
+/* In shared memory. */
 struct shared {
     float q[ATTN_HEADS][HEAD_DIM_MAX];
     float weights[ATTN_HEADS][THREADS];
@@ -43,7 +44,7 @@ struct shared {
     float total[ATTN_HEADS][HEAD_DIM_MAX];
     float scratch[WARPS][ATTN_HEADS];
     float largest[ATTN_HEADS], denominator[ATTN_HEADS];             /* of the total, */
-    float split_largest[ATTN_HEADS], split_denominator[ATTN_HEADS]; /* and of the split */
+    float split_largest[ATTN_HEADS], split_denominator[ATTN_HEADS]; /* and of the current split */
 };
 
 static __device__ struct block block_of(const struct attn_args &a, const struct batch *b, int row,
@@ -65,7 +66,7 @@ static __device__ struct block block_of(const struct attn_args &a, const struct 
     return k;
 }
 
-/* ---- elements of pages, n of them a word ---- */
+/* ---- elements of pages, n to a word ---- */
 
 template <int DTYPE> struct words {
 };
@@ -83,7 +84,7 @@ template <> struct words<DTYPE_BF16> {
         return __uint_as_float(i == 0 ? word << 16 : word & 0xFFFF0000u);
     }
 };
-/* E4M3 has the bits of an FP16 number that is 2^-8 times its value. */
+/* E4M3 bits are an FP16 number that is 2^-8 times the value. */
 template <> struct words<DTYPE_F8> {
     enum { N = 4 };
     static __device__ float at(uint32_t word, int i)
@@ -129,7 +130,7 @@ static __device__ void qk_score(float scores[ATTN_HEADS], const struct attn_args
         scores[h] *= scales == NULL ? a.scale : a.scale * scales[slot];
 }
 
-/* Largest score and sum of weights of every head; the weights to shared memory. */
+/* Maximum score and sum of weights of every head; stores the weights in shared memory. */
 static __device__ void softmax_split(struct shared *s, const float scores[ATTN_HEADS],
                                      bool is_visible)
 {
@@ -169,7 +170,7 @@ static __device__ void softmax_split(struct shared *s, const float scores[ATTN_H
     __syncthreads();
 }
 
-/* Weighted values of column d over the slots [first, end) of a page. */
+/* Weighted sum of column d over the slots [first, end) of a page. */
 template <int DTYPE>
 static __device__ void sum_values(float acc[ATTN_HEADS], const struct attn_args &a,
                                   const struct shared *s, const char *kv_half, int first, int end,
@@ -187,7 +188,7 @@ static __device__ void sum_values(float acc[ATTN_HEADS], const struct attn_args 
         for (int i = 0; i < N; i++) {
             const int slot = slot0 + i;
             const float scale = scales == NULL ? 1.0f : scales[slot];
-            const bool is_visible = slot >= first && slot < end; /* others may hold anything */
+            const bool is_visible = slot >= first && slot < end; /* other slots may hold anything */
             const float value = is_visible ? words<DTYPE>::at(word, i) * scale : 0.0f;
 
 #pragma unroll
@@ -197,19 +198,20 @@ static __device__ void sum_values(float acc[ATTN_HEADS], const struct attn_args 
     }
 }
 
-/* ---- merging ---- */
+/* ---- merging of splits ---- */
 
 static __device__ float merged(float total, float keep, float part, float add)
 {
     return __fmaf_rn(total, keep, __fmul_rn(part, add));
 }
 
-/* A head's total, or what one split adds to it. */
+/* Running maximum and denominator of a head, of the total or of one split. */
 struct state {
     float largest, denominator;
 };
 
-/* Merges a split's state into the total's; *keep and *add are what the sums are multiplied with. */
+/* Merges a split's state into the total's. *keep and *add are the factors of the total's and of the
+ * split's sums. */
 static __device__ struct state merge_states(struct state total, struct state split, float *keep,
                                             float *add)
 {
@@ -225,8 +227,8 @@ static __device__ struct state begin_state(float sink)
     return state{sink, sink == -INFINITY ? 0.0f : 1.0f};
 }
 
-/* Columns [d0, d0 + COLUMNS) of the split's sums; gives this thread's outputs, (head, column) at
- * threadIdx.x + i * THREADS. */
+/* Computes columns [d0, d0 + COLUMNS) of the split's sums. Returns this thread's outputs, (head,
+ * column) at threadIdx.x + i * THREADS. */
 template <int DTYPE>
 static __device__ void split_columns(float out[OUTPUTS], const struct attn_args &a,
                                      const struct block &k, struct shared *s, int split, int d0)
@@ -255,7 +257,8 @@ static __device__ void split_columns(float out[OUTPUTS], const struct attn_args 
     }
 }
 
-/* Where a split of a block leaves its sums: (heads, D), largest (heads), denominators (heads). */
+/* Address of the partial result of a split: sums (heads, D), maxima (heads), denominators
+ * (heads). */
 static __device__ float *part_of(const struct attn_launch &l, int row, int index, int split)
 {
     const int64_t i = ((int64_t)row * attn_row_blocks(&l.args) + index) * l.n_splits + split;
@@ -346,7 +349,7 @@ static __device__ void finish(const struct attn_args &a, const struct block &k, 
         att[(k.first_head + head) * a.kv.dim[4] + d] = __fdiv_rn(sum, denominator);
 }
 
-/* Grid: splits (1 when a block walks them all), blocks of a row, rows. */
+/* Grid: splits (1 if a block processes all of them), blocks per row, rows. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(THREADS)
     attn_kernel(const __grid_constant__ struct attn_launch l)
@@ -370,7 +373,7 @@ static __global__ void __launch_bounds__(THREADS)
         finish(l.args, k, i / D, i % D, s.total[i / D][i % D], s.denominator[i / D]);
 }
 
-/* Merges the parts of a row's splits. Grid: blocks of a row, rows. */
+/* Merges the split-K partials of a row. Grid: blocks per row, rows. */
 static __global__ void __launch_bounds__(THREADS)
     merge_kernel(const __grid_constant__ struct attn_launch l)
 {

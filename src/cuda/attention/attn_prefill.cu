@@ -1,24 +1,25 @@
-/* Stage attn for rows of prompts: for query row t and head h, over the keys j that the row sees,
+/* Paged attention for prefill rows by mma.sync (flash attention). For query row t and head h, over
+ * the keys j that the row sees,
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
- * A block takes 16 tokens of a sequence and up to eight query heads of one key/value head: 128
- * rows that share keys and values. It walks the pages that any of them sees, which it copies
- * into a ring of its own. A warp has four tokens, 32 rows, as operand A; keys, then values, are
- * B. Both lie in shared memory as in their page, but for the order of 16-byte pieces, so that a
- * lane's 16 bytes are registers of four fragments: of keys 8 t to 8 t + 7 of 32 in one row (t =
- * lane % 4), and the same of columns. So weights become A without leaving their lane. The
- * largest score so far is kept for each row, and the sums follow it; the sink comes last.
+ * Work division: a block has 16 tokens of a sequence and up to eight query heads of one key/value
+ * head: 128 rows that share keys and values. It loops over the pages that any of the rows sees and
+ * copies them into a ring in shared memory. A warp has four tokens, 32 rows, as operand A; keys,
+ * then values, are B. Pages in shared memory keep their layout except for the order of 16-byte
+ * pieces, so that a lane's 16 bytes are registers of four fragments: keys 8 t to 8 t + 7 of 32 in
+ * one row (t = lane % 4), and likewise columns. So softmax weights become A fragments without a
+ * shuffle. Softmax is online: a running maximum is kept for each row, and the sums are rescaled
+ * when it grows. The sink is added last.
  *
- * Queries and weights are rounded to bf16; sums are float32. A code of F8 is a bf16 number
- * 2^-120 times its value; scales are applied to scores and weights. What a row gets depends on
- * its own keys, in pages at absolute positions: pages that others of the block see add nothing
- * to it.
+ * Precision: queries and weights are rounded to bf16; sums are float32. An F8 code is used as a
+ * bf16 number 2^-120 times its value; KV scales are applied to scores and weights. A row's result
+ * depends only on its own keys, in pages at absolute positions: pages that only other rows of the
+ * block see add nothing to it.
  *
- * Bytes: a page once for 16 tokens, mostly from the second-level cache. Flops: 4 D a row, head
- * and key; bound by them and by what turns scores into weights. H200, 2026-11-22, before the
- * pieces of values were turned: 256 Tflop/s at 8,192 tokens, 41 % of what mma.sync reaches
- * alone; 0.23 ms with a window of 128. */
+ * Traffic: a page once per 16 tokens, mostly from L2. Flops: 4 D per row, head and key; bound by
+ * the MMAs and by the softmax. H200, 2026-11-22, before the pieces of values were rotated: 256
+ * Tflop/s at 8,192 tokens, 41 % of peak mma.sync throughput; 0.23 ms with a window of 128. */
 #include "cuda/attention/attn_page.cuh"
 #include "cuda/attention/attn_weights.cuh"
 #include "cuda/common/pdl.cuh"
@@ -28,19 +29,19 @@ enum {
     WARPS = 4,
     THREADS = WARPS * WARP_LANES,
     BLOCKS_PER_SM = 2,
-    TILES = 2, /* of 16 rows a warp: two tokens each */
+    TILES = 2, /* of 16 rows per warp: two tokens each */
     TILE_TOKENS = 16 / ATTN_HEADS,
     WARP_TOKENS = TILES * TILE_TOKENS,
     STAGES = 3
 };
 static_assert((int)WARPS * (int)WARP_TOKENS == (int)ATTN_PREFILL_TOKENS, "tokens of a block");
-static_assert((int)THREADS == (int)PAGE_THREADS, "all copy");
+static_assert((int)THREADS == (int)PAGE_THREADS, "all threads copy");
 
 /* ---- a warp ---- */
 
-/* With g = lane / 4 and t = lane % 4, of tile m: head g; its first token at [0], [1], its second
- * at [2], [3]; keys 32 i + 8 t + j of scores[4 i + j][0], [2], and 32 i + 8 t + 4 + j at [1],
- * [3]; columns of `out` likewise. */
+/* With g = lane / 4 and t = lane % 4, in tile m: head g; its first token is at [0], [1], its second
+ * at [2], [3]. scores[4 i + j] has keys 32 i + 8 t + j at [0], [2] and 32 i + 8 t + 4 + j at [1],
+ * [3]. `out` has the same layout, with columns in place of keys. */
 struct warp {
     uint32_t query[TILES][STEPS][4];
     float out[TILES][SCORES][4];
@@ -54,7 +55,7 @@ static __device__ __forceinline__ int token_of(int tile, int which)
     return (int)threadIdx.x / WARP_LANES * WARP_TOKENS + tile * TILE_TOKENS + which;
 }
 
-/* Columns of a query as they meet key_fragments(). */
+/* A query's columns in the order of key_fragments(). */
 template <int DTYPE>
 static __device__ __forceinline__ void load_head(struct warp *w, const float *head, float factor,
                                                  int tile, int which)
@@ -78,7 +79,7 @@ static __device__ __forceinline__ void load_head(struct warp *w, const float *he
     }
 }
 
-/* Tokens and heads that the block has not are as the last ones, times zero. */
+/* Tokens and heads past the end are loaded as the last ones and multiplied by zero. */
 template <int DTYPE>
 static __device__ __forceinline__ void begin(struct warp *w, const struct attn_launch &l,
                                              const struct block &k)
@@ -110,7 +111,7 @@ static __device__ __forceinline__ void begin(struct warp *w, const struct attn_l
 
 template <int DTYPE>
 static __device__ __forceinline__ void qk_scores(float s[TILES][SCORES][4], const struct warp &w,
-                                                 const struct places &p)
+                                                 const struct read_offsets &p)
 {
 #pragma unroll
     for (int i = 0; i < GROUPS; i++)
@@ -127,7 +128,7 @@ static __device__ __forceinline__ void qk_scores(float s[TILES][SCORES][4], cons
         }
 }
 
-/* The key of scores[i][j], from the start of its page. */
+/* The key of scores[i][j], relative to its page. */
 static __device__ __forceinline__ int slot_of(int i, int j)
 {
     return i / 4 * 32 + (int)threadIdx.x % 4 * 8 + j % 2 * 4 + i % 4;
@@ -150,7 +151,7 @@ static __device__ __forceinline__ void mask_scores(float s[TILES][SCORES][4], co
         }
 }
 
-/* Multiplies with a number a slot: `numbers` are those of the page. */
+/* Multiplies by one number per slot of the page. */
 static __device__ __forceinline__ void apply_scales(float s[TILES][SCORES][4], const float *numbers,
                                                     float factor)
 {
@@ -172,7 +173,7 @@ static __device__ __forceinline__ void apply_scales(float s[TILES][SCORES][4], c
         }
 }
 
-/* Weights of one step of keys as operand A. */
+/* Softmax weights of one step of keys as operand A. */
 template <int DTYPE>
 static __device__ __forceinline__ void weight_fragment(uint32_t a[4], const float s[4][4], int step)
 {
@@ -186,7 +187,7 @@ static __device__ __forceinline__ void weight_fragment(uint32_t a[4], const floa
 
 template <int DTYPE>
 static __device__ __forceinline__ void add_values(struct warp *w, const float s[TILES][SCORES][4],
-                                                  const struct places &p)
+                                                  const struct read_offsets &p)
 {
 #pragma unroll
     for (int group = 0; group < GROUPS; group++)
@@ -219,7 +220,7 @@ static __device__ __forceinline__ void add_page(struct warp *w, const struct att
     const float *scales = (const float *)(stage + page<DTYPE>::KV_HALF_BYTES);
     const int last = w->position + WARP_TOKENS - 1;
     float s[TILES][SCORES][4] = {};
-    struct places p;
+    struct read_offsets p;
 
     if (page_start > last || page_start + PAGE_TOKENS <= first_visible(a, w->position))
         return;
@@ -274,7 +275,7 @@ static __device__ __forceinline__ void walk(struct warp *w, char *ring, const st
         char *stage = ring + (index - first) % STAGES * page<DTYPE>::BYTES;
 
         cp_async_wait<STAGES - 2>();
-        __syncthreads(); /* it has come, and nobody reads the page before it any more */
+        __syncthreads(); /* the page has arrived, and no thread reads the previous one any more */
         if (k.first_key > start || k.last_key < start + PAGE_TOKENS - 1) {
             page<DTYPE>::clear(stage, k.first_key - start, k.last_key + 1 - start);
             __syncthreads();
@@ -285,7 +286,7 @@ static __device__ __forceinline__ void walk(struct warp *w, char *ring, const st
     cp_async_wait<0>();
 }
 
-/* One token and head: eight columns of each half. */
+/* Stores one token and head: eight columns of each half. */
 static __device__ __forceinline__ void store_row(float *att, const float out[SCORES][4], int which,
                                                  float factor, float total)
 {
@@ -326,7 +327,7 @@ static __device__ void finish(const struct warp &w, const struct attn_launch &l,
         }
 }
 
-/* Grid: tiles of all sequences or more, blocks of a row. */
+/* Grid: tiles of all sequences or more, blocks per row. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     attn_prefill(const __grid_constant__ struct attn_launch l)
@@ -337,7 +338,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 
     pdl_launch_dependents();
     pdl_wait();
-    /* tiles that see most begin first */
+    /* tiles with the most keys start first */
     if (!block_of<ATTN_PREFILL_TOKENS>(&k, l, gridDim.x - 1 - blockIdx.x, blockIdx.y))
         return;
     begin<DTYPE>(&w, l, k);

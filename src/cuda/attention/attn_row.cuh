@@ -1,6 +1,6 @@
-/* Attention of a generated row by the warps of a block: what a block works on, a warp over its
- * units, the sums of the warps in order, and the splits of a row, which hand their sums over to
- * the last. attn_decode.cu says how. */
+/* Attention of one decode row by the warps of a block: block assignment, a warp's loop over its
+ * units, the reduction over warps, and the merge of split-K partials by the last split.
+ * attn_decode.cu describes the algorithm. */
 #ifndef CUDA_ATTENTION_ATTN_ROW_CUH
 #define CUDA_ATTENTION_ATTN_ROW_CUH
 
@@ -13,37 +13,37 @@ enum {
     WARPS = ATTN_GROUP_UNITS,
     THREADS = WARPS * WARP_LANES,
     BLOCKS_PER_SM = 2,
-    SPLITS_AT_ONCE = 8,     /* loads under way where splits are added */
-    CLUSTER_SPLITS_MAX = 8, /* of a row, that meet in shared memory */
+    SPLITS_AT_ONCE = 8,     /* loads in flight when splits are added */
+    CLUSTER_SPLITS_MAX = 8, /* of a row whose splits are merged in shared memory */
     PAIR_BYTES = 16,
-    HEAD_STRIDE = ATTN_HEAD_DIM + 4 /* floats; 4: lanes of a warp write to different banks */
+    HEAD_STRIDE = ATTN_HEAD_DIM + 4 /* in floats; padded against bank conflicts */
 };
-static_assert((int)WARPS == (int)ATTN_HEADS, "a warp merges a head");
-static_assert((int)ATTN_SPLITS_MAX <= (int)WARP_LANES, "a lane has a split");
-static_assert((int)WARPS % (int)PAGE_UNITS == 0, "a warp's units have one place in their pages");
+static_assert((int)WARPS == (int)ATTN_HEADS, "one warp merges one head");
+static_assert((int)ATTN_SPLITS_MAX <= (int)WARP_LANES, "one lane per split");
+static_assert((int)WARPS % (int)PAGE_UNITS == 0, "same page offset for all units of a warp");
 
-/* Which row, heads and keys a block works on. */
+/* The row, heads and keys of a block. */
 struct block {
     int row, first_head, n_heads;
-    int first, end;       /* keys seen */
-    int unit, step;       /* the first of this split, and from there to its next group */
+    int first, end;       /* visible keys */
+    int unit, step;       /* the first unit of this split, and the stride to its next group */
     int unit_end;         /* of the row */
     int n_splits;         /* of the row */
-    int written;          /* keys from this position on are written in this step */
+    int written;          /* keys from this position on are written by this step */
     const int32_t *pages; /* page of position p: pages[p / P] */
     const char *keys;     /* of this head in page 0, */
-    int64_t values_bytes; /* from there to its values, */
-    uint32_t page_bytes;  /* and to the next page */
+    int64_t values_bytes; /* offset to its values, */
+    uint32_t page_bytes;  /* page stride */
 };
 
-/* Where a lane copies from: a warp's units have one place in their pages. */
+/* A lane's source addresses for copies. All units of a warp have the same offset in their pages. */
 struct source {
     const char *keys, *values; /* in page 0 */
     uint32_t page_bytes;
     int unit;
 };
 
-/* false: there is nothing to do. */
+/* Returns false if the block has no work. */
 static __device__ __forceinline__ bool block_of(struct block *k, const struct attn_launch &l)
 {
     const struct attn_args &a = l.args;
@@ -66,7 +66,7 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     k->step = k->n_splits * ATTN_GROUP_UNITS;
     if (phase != PHASE_DECODE || (int)blockIdx.x >= k->n_splits)
         return false;
-    k->written = position - (row - seq->first_row); /* its rows follow each other */
+    k->written = position - (row - seq->first_row); /* the rows of a sequence are consecutive */
     k->pages = l.rows.pages + seq->table[a.group] - seq->first_page[a.group];
     k->keys = kv_side(&a.kv, 0, 0, kv_head);
     k->values_bytes = kv_side(&a.kv, 0, 1, kv_head) - k->keys;
@@ -75,15 +75,15 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     return true;
 }
 
-/* Where the splits of this block's row meet; it begins with the number of times that they did. */
+/* The merge buffer of this block's row. It begins with its use count. */
 static __device__ __forceinline__ char *merge_buf_of_block(const struct attn_launch &l)
 {
     return l.merge_bufs + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * ATTN_MERGE_BYTES;
 }
 
-/* ---- a warp over its units ---- */
+/* ---- one warp over its units ---- */
 
-/* Where head g of the block lies, or its last one. */
+/* Address of query head g of the block, or of its last head. */
 static __device__ __forceinline__ const float *query_of_block(const struct attn_launch &l,
                                                               const struct block &k)
 {
@@ -93,7 +93,7 @@ static __device__ __forceinline__ const float *query_of_block(const struct attn_
            (k.first_head + min(g, k.n_heads - 1)) * ATTN_HEAD_DIM;
 }
 
-/* It; heads that the block has not are zeros. */
+/* The query in terms; heads that the block does not have are zeros. */
 template <int DTYPE>
 static __device__ __forceinline__ void load_query(struct query *q, const float *head,
                                                   const struct block &k)
@@ -116,7 +116,7 @@ static __device__ __forceinline__ void load_query(struct query *q, const float *
     }
 }
 
-/* Scores of a unit in powers of two; of keys that the row does not see: none. */
+/* Scores of a unit, scaled for base-2 exponentials; -inf for keys that the row does not see. */
 template <int DTYPE>
 static __device__ __forceinline__ void masked_scores(float s[4], const struct query &q,
                                                      const char *ring, const struct block &k,
@@ -153,7 +153,7 @@ static __device__ __forceinline__ void add_unit(struct state *st, float s[4], co
     add_values<DTYPE>(st, s, ring, seen);
 }
 
-/* N units, of which the last may be missing. */
+/* N units; the last may be missing. */
 template <int DTYPE, int N>
 static __device__ __forceinline__ void add_units(struct state *st, const struct query &q,
                                                  char *const rings[N], const struct block &k,
@@ -175,8 +175,8 @@ static __device__ __forceinline__ void add_units(struct state *st, const struct 
         add_unit<DTYPE>(st, s[N - 1], rings[N - 1], k, index + (N - 1) * k.step);
 }
 
-/* A kernel's begin; false: there is nothing to do for the block. Who waits for this kernel waits
- * for those before it, so one block without work waits, too. */
+/* Start of a kernel; returns false if the block has no work. A kernel that waits for this one must
+ * also wait for the earlier ones, so one of the blocks without work waits, too. */
 static __device__ __forceinline__ bool begin_block(struct block *k, const struct attn_launch &l)
 {
     pdl_launch_dependents();
@@ -187,13 +187,13 @@ static __device__ __forceinline__ bool begin_block(struct block *k, const struct
     return false;
 }
 
-/* The page of a unit; any page where there is no such unit. */
+/* The page of a unit; a valid page if there is no such unit. */
 static __device__ __forceinline__ int32_t page_of(const struct block &k, int index)
 {
     return k.pages[(unsigned)min(index, k.unit_end - 1) / PAGE_UNITS];
 }
 
-/* Of the units of this warp, as they are in any page. */
+/* The offset of this warp's units, the same in any page. */
 template <int DTYPE>
 static __device__ __forceinline__ struct source source_of(const struct block &k, int index)
 {
@@ -217,26 +217,26 @@ static __device__ __forceinline__ void copy_unit(char *ring, const struct source
     cp_async_commit();
 }
 
-/* Whether this step writes keys of the unit, which are then there behind pdl_wait() only. */
+/* True if this step writes keys of the unit, which are then visible only after pdl_wait(). */
 static __device__ __forceinline__ bool is_written(const struct block &k, int index)
 {
     return (index + 1) * ATTN_UNIT_KEYS > k.written;
 }
 
-/* ---- a block, and the row ---- */
+/* ---- reduction within a block and over the row ---- */
 
-/* Shared by all threads, beside the rings. */
+/* In shared memory, besides the rings. */
 struct shared {
     float largest[WARPS][ATTN_HEADS], weights[WARPS][ATTN_HEADS];
 };
 
-/* This thread's two columns of a head, with the largest score and the sum of weights. */
+/* This thread's two columns of a head, with the maximum score and the sum of weights. */
 struct sums {
     float2 out;
     float largest, weights;
 };
 
-/* The sums of warp `warp` to its room. */
+/* Stores the partial sums of warp `warp` in its slot. */
 static __device__ void store_sums(struct shared *s, char *scratch, struct state *st, int warp)
 {
     const int lane = threadIdx.x % WARP_LANES, g = lane / 4, t = lane % 4;
@@ -257,7 +257,7 @@ static __device__ void store_sums(struct shared *s, char *scratch, struct state 
     }
 }
 
-/* The first warp's room, and from there to each next one's. */
+/* Address of the first warp's slot, and the stride to the next. */
 template <int DTYPE>
 static __device__ struct sums sum_warps(const struct shared *s, const char *scratches,
                                         int scratch_bytes, int head)
@@ -283,7 +283,7 @@ static __device__ struct sums sum_warps(const struct shared *s, const char *scra
     return all;
 }
 
-/* Of a head: from memory that was read a step ago, so asked for in advance. */
+/* The sink of a head. Loaded early, because it was last read a step ago and is not cached. */
 static __device__ __forceinline__ float load_sink(const struct attn_launch &l,
                                                   const struct block &k, int head)
 {
@@ -312,10 +312,10 @@ static __device__ void finish(const struct attn_launch &l, const struct block &k
         *(uint32_t *)(l.rounded + k.row * l.args.att.dim[1] + column) = pair_f16(out.x, out.y);
 }
 
-/* ---- splits of a row: each hands its sums over to the last ---- */
+/* ---- split-K over the keys: each split hands its partials to the last one ---- */
 
-/* Two numbers, each in one 64-bit word with the tag of this use of the cell: who finds the tags
- * has the numbers, so that nobody needs a fence or a counter. */
+/* Two floats, each in one 64-bit word with the tag of this use of the merge buffer. A reader that
+ * finds the tags has the floats, so no fence and no counter is needed. */
 static __device__ __forceinline__ void store_tagged(char *to, float x, float y, uint32_t tag)
 {
     const uint64_t high = (uint64_t)tag << 32;
@@ -325,7 +325,7 @@ static __device__ __forceinline__ void store_tagged(char *to, float x, float y, 
                  : "memory");
 }
 
-/* false: it is not there yet. */
+/* Returns false if the words are not there yet. */
 static __device__ __forceinline__ bool load_tagged(float2 *out, const char *from, uint32_t tag)
 {
     uint64_t x, y;
@@ -338,7 +338,7 @@ static __device__ __forceinline__ bool load_tagged(float2 *out, const char *from
     return (uint32_t)(x >> 32) == tag && (uint32_t)(y >> 32) == tag;
 }
 
-/* Of a split: (heads, D) sums, then (heads, 2) numbers, in pairs. */
+/* Address of a split's partials: (heads, D) sums, then (heads, 2) numbers, in pairs. */
 static __device__ __forceinline__ char *split_result(const struct attn_launch &l, int split)
 {
     return merge_buf_of_block(l) + ATTN_MERGE_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
@@ -355,7 +355,8 @@ static __device__ __forceinline__ void publish_split(const struct attn_launch &l
     store_tagged(to + threadIdx.x * PAIR_BYTES, sums.out.x, sums.out.y, tag);
 }
 
-/* Waits for the splits of the row, which all began before this block. */
+/* Spins until the row's other splits have stored their partials. Their blocks started before this
+ * one. */
 static __device__ __forceinline__ struct sums sum_splits(const struct attn_launch &l, int n_splits,
                                                          uint32_t tag)
 {
@@ -395,12 +396,12 @@ static __device__ __forceinline__ struct sums sum_splits(const struct attn_launc
     return all;
 }
 
-/* ---- splits that meet in shared memory ---- */
+/* ---- split-K within a cluster: partials in distributed shared memory ---- */
 
-/* What a split has left, until the last one has. */
+/* The partials of a split, in the shared memory of the last split's block. */
 struct walked {
     float2 out[THREADS];
-    float2 numbers[WARPS]; /* of a head: the largest score, and the sum of weights */
+    float2 numbers[WARPS]; /* per head: the maximum score and the sum of weights */
 };
 
 /* As sum_splits(). */

@@ -1,19 +1,20 @@
-/* Stage attn for rows of prompts on Hopper, by wgmma; the formula is that of attn_prefill.cu.
+/* Paged attention for prefill rows on Hopper by wgmma; the formula is that of attn_prefill.cu.
  *
- * A block takes 24 tokens of a sequence and up to eight query heads of one key/value head. Three
- * warpgroups have eight tokens each: 64 rows of operand A, in registers, queries first and then
- * weights. A fourth brings the pages that any of the rows sees into a ring in shared memory, as
- * operand B (attn_transpose.cuh). A group walks over the pages that its own tokens see; while it
- * turns scores into weights, the products of the page before and of the other groups run. The
- * largest score so far is kept for each row, and the sums follow it; the sink comes last.
+ * Work division: a block has 24 tokens of a sequence and up to eight query heads of one key/value
+ * head. Three consumer warpgroups have eight tokens each: 64 rows of operand A in registers, first
+ * queries, then softmax weights. A producer warpgroup loads the pages that any of the rows sees
+ * into a ring in shared memory, as operand B (attn_transpose.cuh). A consumer loops over the pages
+ * that its own tokens see. Its softmax overlaps with the wgmmas of the previous page and of the
+ * other warpgroups. Softmax is online: a running maximum is kept for each row, and the sums are
+ * rescaled when it grows. The sink is added last.
  *
- * Queries and weights are rounded to bf16; sums are float32. A code of F8 is a bf16 number
- * 2^-120 times its value; scales are applied to scores and weights. What a row gets depends on
- * its own keys, in pages at absolute positions: pages that others of the block see add nothing
- * to it.
+ * Precision: queries and weights are rounded to bf16; sums are float32. An F8 code is used as a
+ * bf16 number 2^-120 times its value; KV scales are applied to scores and weights. A row's result
+ * depends only on its own keys, in pages at absolute positions: pages that only other rows of the
+ * block see add nothing to it.
  *
- * Bytes: a page once for 24 tokens, mostly from the second-level cache. Flops: 4 D a row, head
- * and key; bound by them and by powers of two, of which there are 16 a cycle. */
+ * Traffic: a page once per 24 tokens, mostly from L2. Flops: 4 D per row, head and key; bound by
+ * the MMAs and by exponentials, of which an SM computes 16 a cycle. */
 #include "cuda/attention/attn_transpose.cuh"
 #include "cuda/attention/attn_weights.cuh"
 #include "cuda/common/pdl.cuh"
@@ -31,8 +32,8 @@ enum {
     CONSUMER_REGISTERS = 144,
     STAGES = 6 /* pages */
 };
-static_assert((int)WARP_TOKENS == 2, "a token is the rows of one register of D");
-static_assert((int)GROUP_WARPS == (int)TRANSPOSE_WARPS, "a group turns a page");
+static_assert((int)WARP_TOKENS == 2, "one token per register row of D");
+static_assert((int)GROUP_WARPS == (int)TRANSPOSE_WARPS, "one warpgroup transposes a page");
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -40,7 +41,7 @@ static_assert((int)GROUP_WARPS == (int)TRANSPOSE_WARPS, "a group turns a page");
 
 /* Addresses in shared memory. */
 struct ring {
-    uint32_t pages, full, empty; /* full: of keys and of values */
+    uint32_t pages, full, empty; /* mbarriers. full: one for keys and one for values */
     int stage;
     uint32_t parity;
 };
@@ -93,7 +94,8 @@ template <int DTYPE> static __device__ __forceinline__ void ring_init(struct rin
     __syncthreads();
 }
 
-/* All threads of a group: pages in order, the next one's words under way while one is stored. */
+/* Producer, all threads: loads the pages in order; the next page's loads are in flight while one is
+ * stored. */
 template <int DTYPE>
 static __device__ __forceinline__ void produce(const struct attn_launch &l, const struct block &k,
                                                struct ring r)
@@ -123,10 +125,10 @@ static __device__ __forceinline__ void produce(const struct attn_launch &l, cons
     }
 }
 
-/* ---- a group ---- */
+/* ---- a consumer warpgroup ---- */
 
-/* Of a lane's two rows, tokens `position` and the next with head lane / 4: keys and columns 8 i
- * + 2 (lane % 4) and the next one in s[i] and out[i]. */
+/* A lane's two rows: tokens `position` and the next, head lane / 4. Keys and columns 8 i + 2 (lane
+ * % 4) and the next one are in s[i] and out[i]. */
 struct rows {
     uint32_t query[STEPS][4], weight[STEPS][4];
     float s[SCORES][4], out[SCORES][4];
@@ -140,7 +142,7 @@ static __device__ __forceinline__ int slot_of(int i, int j)
     return i * 8 + (int)threadIdx.x % 4 * 2 + j % 2;
 }
 
-/* Tokens and heads that the block has not are as the last ones, times zero. */
+/* Tokens and heads past the end are loaded as the last ones and multiplied by zero. */
 template <int DTYPE>
 static __device__ __forceinline__ void begin(struct rows *w, const struct attn_launch &l,
                                              const struct block &k, int first_token)
@@ -173,7 +175,7 @@ static __device__ __forceinline__ void begin(struct rows *w, const struct attn_l
             w->out[i][j] = 0.0f;
 }
 
-/* Begins the products of the queries with a page's keys. */
+/* Issues Q K^T of a page. */
 static __device__ __forceinline__ void issue_qk(struct rows *w, uint32_t keys)
 {
     const uint64_t b = wgmma_descriptor(keys);
@@ -187,7 +189,7 @@ static __device__ __forceinline__ void issue_qk(struct rows *w, uint32_t keys)
     wgmma_commit();
 }
 
-/* Begins those of the weights with its values. */
+/* Issues P V of a page. */
 static __device__ __forceinline__ void issue_pv(struct rows *w, uint32_t values)
 {
     const uint64_t b = wgmma_descriptor(values);
@@ -221,7 +223,7 @@ static __device__ __forceinline__ void mask_scores(struct rows *w, const struct 
     }
 }
 
-/* Multiplies with a number a slot. */
+/* Multiplies by one number per slot. */
 static __device__ __forceinline__ void apply_scales(struct rows *w, uint32_t numbers, float factor)
 {
 #pragma unroll
@@ -237,7 +239,7 @@ static __device__ __forceinline__ void apply_scales(struct rows *w, uint32_t num
     }
 }
 
-/* Weights as operand A. */
+/* Packs the softmax weights as operand A. */
 static __device__ __forceinline__ void pack_weights(struct rows *w)
 {
 #pragma unroll
@@ -248,7 +250,8 @@ static __device__ __forceinline__ void pack_weights(struct rows *w)
                 pair_bf16(w->s[2 * step + i / 2][i % 2 * 2], w->s[2 * step + i / 2][i % 2 * 2 + 1]);
 }
 
-/* Scores of the page in the ring's stage become weights; `keep` is for the sums. */
+/* Softmax of the page in the ring's current stage; `keep` receives the factors that rescale the
+ * sums. */
 template <int DTYPE>
 static __device__ __forceinline__ void softmax_page(struct rows *w, const struct attn_args &a,
                                                     const struct ring &r, int page_start,
@@ -266,7 +269,7 @@ static __device__ __forceinline__ void softmax_page(struct rows *w, const struct
         keep[which] = softmax_step(w->s, which, &w->largest[which], &w->weights[which], scale);
 }
 
-/* And then operand A. */
+/* The same, then packs the weights as operand A. */
 template <int DTYPE>
 static __device__ __forceinline__ void read_weights(struct rows *w, const struct ring &r)
 {
@@ -277,7 +280,7 @@ static __device__ __forceinline__ void read_weights(struct rows *w, const struct
     pack_weights(w);
 }
 
-/* Pages that the group does not need are given back as they come. */
+/* Releases pages that the group does not need as they arrive. */
 static __device__ __forceinline__ void skip_pages(struct ring *r, int n)
 {
     for (; n > 0; n--) {
@@ -288,9 +291,9 @@ static __device__ __forceinline__ void skip_pages(struct ring *r, int n)
     }
 }
 
-/* Pages first to last, of which there is one. While a page's scores become weights, the products
- * of the weights before with their values run; none is under way from one turn of the loop to
- * the next, or the compiler would let every product end before the next begins. */
+/* Pages first to last, at least one. The softmax of a page overlaps with P V of the previous page.
+ * No wgmma is pending across iterations of the loop: otherwise the compiler serializes all of
+ * them. */
 template <int DTYPE>
 static __device__ __forceinline__ void walk(struct rows *w, const struct attn_args &a,
                                             struct ring *r, int first, int last)
@@ -380,7 +383,7 @@ static __device__ __forceinline__ void consume(const struct attn_launch &l, cons
 
 #endif
 
-/* Grid: blocks of a row, tiles of all sequences or more; those that see most begin first. */
+/* Grid: blocks per row, tiles of all sequences or more; tiles with the most keys start first. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(THREADS, 1)
     attn_sm90(const __grid_constant__ struct attn_launch l)
@@ -404,7 +407,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
         consume<DTYPE>(l, k, r, group);
     }
 #else
-    (void)l; /* other cards have no wgmma, and the table no such kernel for them */
+    (void)l; /* other architectures have no wgmma, and the tuning table has no such kernel for
+              * them */
     __trap();
 #endif
 }

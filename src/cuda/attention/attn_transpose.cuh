@@ -1,8 +1,8 @@
-/* Attention of prompts by wgmma: pages in shared memory as operand B. A side of a page becomes
- * 64 rows, a key's 64 columns or a column's 64 values, of bf16 numbers as wgmma.cuh wants them.
- * Words of a page hold neighbours of another row: a lane loads four by four of them, and turned
- * they are pieces of 16 bytes of four rows. Codes of F8 become bf16 on their way; their scales
- * lie behind the rows. */
+/* Prefill attention by wgmma: KV pages in shared memory as operand B. The keys or the values of a
+ * page become 64 rows (of a key's 64 columns, or of a column's 64 values) of bf16 numbers in the
+ * layout of wgmma.cuh. A word of a page holds neighbours from different rows, so a lane loads four
+ * by four words and transposes them into 16-byte pieces of four rows. F8 codes become bf16 on the
+ * way; their scales follow the rows. */
 #ifndef CUDA_ATTENTION_ATTN_TRANSPOSE_CUH
 #define CUDA_ATTENTION_ATTN_TRANSPOSE_CUH
 
@@ -11,23 +11,23 @@
 
 enum {
     TRANSPOSED_ROW_BYTES = PAGE_TOKENS * 2,
-    TRANSPOSED_BYTES = ATTN_HEAD_DIM * TRANSPOSED_ROW_BYTES, /* of a side */
-    TRANSPOSE_WARPS = PAGE_TOKENS / KV_COLUMNS               /* a tile of a side each */
+    TRANSPOSED_BYTES = ATTN_HEAD_DIM * TRANSPOSED_ROW_BYTES, /* of the keys or of the values */
+    TRANSPOSE_WARPS = PAGE_TOKENS / KV_COLUMNS               /* one tile each */
 };
-static_assert((int)PAGE_TOKENS == (int)ATTN_HEAD_DIM, "keys and values are turned alike");
+static_assert((int)PAGE_TOKENS == (int)ATTN_HEAD_DIM, "keys and values have the same shape");
 
-/* A lane's part of a side: words of four columns in rows that follow each other, eight elements
- * of each column. */
+/* A lane's part of the keys or values: words of four columns in consecutive rows, eight elements of
+ * each column. */
 template <int DTYPE> struct transpose {
     enum {
         ROWS = DTYPE == DTYPE_F8 ? 2 : 4,
         TILE_BYTES = ATTN_HEAD_DIM * KV_COLUMNS * KV_WORD_BYTES / (DTYPE == DTYPE_F8 ? 4 : 2),
-        SCALES_OFFSET = TRANSPOSE_WARPS * TILE_BYTES, /* of a side in its page */
+        SCALES_OFFSET = TRANSPOSE_WARPS * TILE_BYTES, /* of the keys or values in their page */
         SCALES_BYTES = DTYPE == DTYPE_F8 ? PAGE_TOKENS * 4 : 0,
         KV_HALF_BYTES = TRANSPOSED_BYTES + 1024 * (SCALES_BYTES > 0) /* in shared memory */
     };
     uint4 words[ROWS];
-    float scale; /* of the slot with the thread's number */
+    float scale; /* of the slot that equals the thread index */
 };
 
 template <int DTYPE>
@@ -73,15 +73,15 @@ static __device__ __forceinline__ void transposed_piece(uint32_t piece[4],
     }
 }
 
-/* Bits of two of the elements from `first` on that are within [begin, end). */
+/* Mask of the two elements from `first` on that are within [begin, end). */
 static __device__ __forceinline__ uint32_t pair_mask(int first, int begin, int end)
 {
     return (first >= begin && first < end ? 0xFFFFu : 0u) |
            (first + 1 >= begin && first + 1 < end ? 0xFFFF0000u : 0u);
 }
 
-/* To the side at `to`. Elements outside of [begin, end) become zeros: for values, where slots
- * may hold anything. */
+/* Stores to the operand at `to`. Elements outside of [begin, end) become zeros; used for values,
+ * where slots may hold anything. */
 template <int DTYPE>
 static __device__ __forceinline__ void transpose_store(const struct transpose<DTYPE> &p,
                                                        uint32_t to, int begin, int end)

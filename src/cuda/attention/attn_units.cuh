@@ -1,6 +1,5 @@
-/* Units of keys and values as operands of the matrix instruction, for attention of generated
- * rows: how they lie in pages and rings, a query's scores with the keys of one, and weights with
- * its values. attn_decode.cu says how. */
+/* Units of 16 keys and values as MMA operands for decode attention: their layout in pages and in
+ * the ring, Q K^T of one unit, and P V. attn_decode.cu describes the algorithm. */
 #ifndef CUDA_ATTENTION_ATTN_UNITS_CUH
 #define CUDA_ATTENTION_ATTN_UNITS_CUH
 
@@ -10,9 +9,9 @@
 
 enum { QUERY_TERMS = 3, PAGE_UNITS = PAGE_TOKENS / ATTN_UNIT_KEYS };
 
-/* ---- how they lie, and their words as fragments ---- */
+/* ---- layout, and words as fragments ---- */
 
-/* The words of two slots (of keys) or columns (of values): pair g of a row of words. */
+/* The words of two slots (keys) or columns (values): pair g of a row of words. */
 static __device__ __forceinline__ uint2 words_at(const char *kv_half, int row)
 {
     const int g = threadIdx.x % WARP_LANES / 4;
@@ -26,7 +25,7 @@ static __device__ __forceinline__ uint32_t word_at(const char *kv_half, int row,
                                column % 4 * KV_WORD_BYTES);
 }
 
-/* This lane's part of copies from one end of `from` to the other, to rows of words. */
+/* This lane's part of copying rows of words from `from`. */
 static __device__ __forceinline__ void copy_rows(char *kv_half, const char *from, int first_row)
 {
     const int lane = threadIdx.x % WARP_LANES;
@@ -39,7 +38,7 @@ static __device__ __forceinline__ void copy_rows(char *kv_half, const char *from
 template <int DTYPE> struct unit {
 };
 
-/* Words of two. Rows g and g + 8 of operand A are the slots g and g + 8. */
+/* Words of two elements. Rows g and g + 8 of operand A are the slots g and g + 8. */
 template <> struct unit<DTYPE_BF16> {
     enum {
         KV_HALF_BYTES = ATTN_UNIT_KEYS * ATTN_HEAD_DIM * 2,
@@ -48,7 +47,8 @@ template <> struct unit<DTYPE_BF16> {
         TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
     };
 
-    /* Of a unit of a page, where its keys begin, and its values in the first tile. */
+    /* Addresses within a page: the start of the unit's keys, and of its values in the first
+     * tile. */
     static __device__ __forceinline__ void copy(char *ring, const char *keys, const char *values,
                                                 int)
     {
@@ -72,7 +72,7 @@ template <> struct unit<DTYPE_BF16> {
         for (int i = 0; i < 4; i++)
             a[i] = word_at(ring, 8 * step + i / 2 * 4 + t, slot_of(i % 2 * 2));
     }
-    /* The columns of a query that meet key_fragment(): 16 step + 2 t + {0, 1}, and + {8, 9}. */
+    /* The columns of a query that match key_fragment(): 16 step + 2 t + {0, 1}, and + {8, 9}. */
     static __device__ __forceinline__ void query_columns(float x[2][2], const float *head, int step)
     {
         const int t = threadIdx.x % 4;
@@ -112,8 +112,8 @@ template <> struct unit<DTYPE_BF16> {
     }
 };
 
-/* Words of four; the scales of the keys, then of the values, behind both sides. Rows g and g + 8
- * of operand A are the slots 2 g and 2 g + 1. */
+/* Words of four elements. The scales of the keys, then of the values, follow the data. Rows g and g
+ * + 8 of operand A are the slots 2 g and 2 g + 1. */
 template <> struct unit<DTYPE_F8> {
     enum {
         KV_HALF_BYTES = ATTN_UNIT_KEYS * ATTN_HEAD_DIM,
@@ -191,10 +191,11 @@ template <> struct unit<DTYPE_F8> {
     }
 };
 
-/* ---- what a warp makes of them ---- */
+/* ---- softmax and sums of a warp ---- */
 
-/* With g = lane / 4 and t = lane % 4: of heads 2 t and 2 t + 1, columns 16 i + 2 g and 16 i + 2
- * g + 1 of sums at out[i][0], [2] and out[i][1], [3]. Scores count in powers of two. */
+/* With g = lane / 4 and t = lane % 4: heads 2 t and 2 t + 1; columns 16 i + 2 g and 16 i + 2 g + 1
+ * of the sums are at out[i][0], [2] and out[i][1], [3]. Scores are scaled for base-2
+ * exponentials. */
 struct state {
     float out[STEPS][4];
     float largest[2];
@@ -205,7 +206,7 @@ struct query {
     uint32_t partials[QUERY_TERMS][STEPS][2];
 };
 
-/* Slot slot_of(i) at s[i], of head 2 t + i % 2. */
+/* s[i] is the score of slot slot_of(i), head 2 t + i % 2. */
 template <int DTYPE>
 static __device__ __forceinline__ void scores_of(float s[4], const struct query &q,
                                                  const char *ring)
@@ -226,7 +227,7 @@ static __device__ __forceinline__ void scores_of(float s[4], const struct query 
         s[i] = __fadd_rn(__fadd_rn(sums[2][i], sums[1][i]), sums[0][i]);
 }
 
-/* Largest over the lanes that have the same heads. */
+/* Maximum over the lanes that have the same heads. */
 static __device__ __forceinline__ float heads_max(float x)
 {
 #pragma unroll
@@ -243,7 +244,7 @@ static __device__ __forceinline__ float heads_sum(float x)
     return x;
 }
 
-/* An 8 x 8 matrix of 16-bit numbers, rows and columns changed. */
+/* Transposes an 8 x 8 matrix of 16-bit numbers. */
 static __device__ __forceinline__ uint32_t transposed(uint32_t x)
 {
     uint32_t y;
@@ -252,7 +253,8 @@ static __device__ __forceinline__ uint32_t transposed(uint32_t x)
     return y;
 }
 
-/* s: scores of N units to weights; sums so far are brought to the new largest scores. */
+/* Online softmax of N units: scores s become weights, and the sums are rescaled to the new
+ * maximum. */
 template <int N>
 static __device__ __forceinline__ void softmax_step(struct state *st, float s[N][4])
 {

@@ -1,17 +1,16 @@
-/* Attention of prompts: from scores to weights, in the registers of a lane that has eight
- * numbers of four scores, s[i][j]: two keys (j % 2) of each of two rows (j / 2) for each i. A
- * row lies in the four lanes of a quad. */
+/* Prefill attention: online softmax in registers. A lane has scores s[i][j], for each i two keys (j
+ * % 2) of each of two rows (j / 2). A row is spread over the four lanes of a quad. */
 #ifndef CUDA_ATTENTION_ATTN_WEIGHTS_CUH
 #define CUDA_ATTENTION_ATTN_WEIGHTS_CUH
 
 #include "cuda/attention/attn_block.cuh"
 
-/* How many numbers of four a lane has of a page's 64 keys. */
+/* Groups of four scores that a lane has of a page's 64 keys. */
 enum { SCORES = PAGE_TOKENS / 8 };
-static_assert((int)PAGE_TOKENS == (int)ATTN_HEAD_DIM, "as many of scores as of sums");
+static_assert((int)PAGE_TOKENS == (int)ATTN_HEAD_DIM, "scores and sums have the same size");
 
-/* s: scores of one row to weights; `scale` makes powers of two of them. Gives what sums so far
- * are to be multiplied with. */
+/* Scores s of one row become weights; `scale` converts to base-2 exponents. Returns the factor that
+ * rescales the sums. */
 static __device__ __forceinline__ float softmax_step(float s[SCORES][4], int which, float *largest,
                                                      float *weights, float scale)
 {
@@ -23,8 +22,8 @@ static __device__ __forceinline__ float softmax_step(float s[SCORES][4], int whi
         most = fmaxf(most, fmaxf(s[i][2 * which], s[i][2 * which + 1]));
     most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 1));
     most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 2));
-    base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale); /* nothing seen yet */
-    keep = power_of_two(__fadd_rn(before, -base));            /* 1 where nothing is larger */
+    base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale); /* no visible key yet */
+    keep = power_of_two(__fadd_rn(before, -base));            /* 1 if the maximum did not change */
 #pragma unroll
     for (int i = 0; i < SCORES; i++)
 #pragma unroll
@@ -37,8 +36,7 @@ static __device__ __forceinline__ float softmax_step(float s[SCORES][4], int whi
     return keep;
 }
 
-/* Only where a largest score grew: what a page adds to others' rows must leave this one as it
- * is. */
+/* Only if a maximum grew: a page that adds nothing to a row must not change the row's bits. */
 static __device__ __forceinline__ void rescale_output(float out[SCORES][4], const float keep[2])
 {
     if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f))
@@ -50,7 +48,7 @@ static __device__ __forceinline__ void rescale_output(float out[SCORES][4], cons
     }
 }
 
-/* A row's sums when all keys were seen: what they are to be multiplied with, and divided by. */
+/* Final factor and denominator of a row's sums, when all keys were processed. */
 struct attn_end {
     float factor, total;
 };
@@ -68,7 +66,7 @@ static __device__ __forceinline__ struct attn_end end_of(float largest, float we
     return end;
 }
 
-/* In powers of two. */
+/* Scaled for base-2 exponentials. */
 static __device__ __forceinline__ float sink_of(const struct attn_args &a, int head)
 {
     return ((const float *)a.sinks.data)[head] * LOG2_E;

@@ -1,27 +1,27 @@
-/* Stage attn for generated rows of one split, as in layers with a window, of which there are so
- * many that they fill the card: the operations of attn_decode.cu in the same order, so the same
- * bits, by half as many warps. A warp does what two of the eight do there, one after the other;
- * four blocks are on a multiprocessor, and 64 rows with eight key/value heads are there at once.
- * The second part's keys and values are asked for when the first part's have come: what is under
- * way is enough for the memory, and one part is weighed while the other comes. Asked for at
- * once, all of it came late, and then all had to be weighed.
+/* Paged attention for decode rows with one split (sliding-window layers), for batches that fill the
+ * GPU. It runs the operations of attn_decode.cu in the same order, so the bits are the same, with
+ * half as many warps: a warp does the work of two of the eight warps there, one after the other.
+ * Four blocks fit on an SM, so 64 rows with eight key/value heads are all resident. The copies of
+ * the second part are issued when the first part has arrived: that is enough in flight to saturate
+ * memory, and the softmax of one part overlaps with the copies of the other. When all copies were
+ * issued at once, all data arrived late, and none of the arithmetic overlapped.
  *
- * Bytes: the keys and values that the rows see, once. H200, 2026-11-23, BF16, 64 rows with a
- * window of 128, us behind a kernel that has all of the card: 7.8, by attn_decode.cu 10.8, asked
- * for at once 9.2. */
+ * Traffic: the keys and values that the rows see, once. H200, 2026-11-23, BF16, 64 rows with a
+ * window of 128, us after a kernel that occupies the whole GPU: 7.8; attn_decode.cu 10.8; all
+ * copies at once 9.2. */
 #include "cuda/attention/attn_row.cuh"
 
 enum {
-    PARTS = 2, /* of the eight warps, that a warp does */
+    PARTS = 2, /* of the eight warps' work, per warp */
     BLOCK_WARPS = WARPS / PARTS,
     BLOCK_THREADS = BLOCK_WARPS * WARP_LANES,
     BLOCKS_AT_ONCE = 4,
-    PAIR = 2,              /* units of one of the eight, weighed together */
-    BLOCKS_AT_LEAST = 256, /* of a launch: fewer are sooner done by more warps */
+    PAIR = 2,              /* units that share a softmax step */
+    BLOCKS_AT_LEAST = 256, /* per launch: with fewer blocks more warps are faster */
     UNITS_MAX = WARPS * PAIR,
-    EACH = UNITS_MAX / BLOCK_WARPS /* units of a warp */
+    EACH = UNITS_MAX / BLOCK_WARPS /* units per warp */
 };
-static_assert((int)BLOCK_WARPS % (int)PAGE_UNITS == 0, "a warp's units have one place in pages");
+static_assert((int)BLOCK_WARPS % (int)PAGE_UNITS == 0, "same page offset for all units of a warp");
 
 template <int DTYPE>
 static __device__ __forceinline__ char *scratch_of(char *scratches, int unit_of_row)
@@ -29,14 +29,14 @@ static __device__ __forceinline__ char *scratch_of(char *scratches, int unit_of_
     return scratches + unit_of_row * unit<DTYPE>::BYTES;
 }
 
-/* Where a warp's units come from, and their pages. */
+/* The source of a warp's units, and their pages. */
 struct units {
     struct source from;
     int32_t pages[EACH];
     int first;
 };
 
-/* Asks for the warp's unit i, if there is one and it is wanted. */
+/* Copies unit i of the warp, if it exists and is visible. */
 template <int DTYPE>
 static __device__ __forceinline__ void prefetch(char *scratches, const struct units &u,
                                                 const struct block &k, int i, bool is_wanted)
@@ -47,7 +47,8 @@ static __device__ __forceinline__ void prefetch(char *scratches, const struct un
                      is_wanted && u.first + i * BLOCK_WARPS < k.unit_end);
 }
 
-/* The units of one of the eight, which lie in its rooms, and its sums into the first of them. */
+/* Processes the units of one of the eight warps, in its part of the ring, and stores its partial
+ * sums there. */
 template <int DTYPE>
 static __device__ __forceinline__ void add_part(struct shared *s, char *scratches,
                                                 const struct query &q, const struct block &k,
@@ -65,8 +66,8 @@ static __device__ __forceinline__ void add_part(struct shared *s, char *scratche
     store_sums(s, at[0], &st, part);
 }
 
-/* Grid: 1, blocks of a row, rows. The report of what ran knows attention of generated rows by
- * this name. */
+/* Grid: 1, blocks per row, rows. The kernel report identifies decode attention by this function
+ * name. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_AT_ONCE)
     attn_decode(const __grid_constant__ struct attn_launch l)
@@ -121,7 +122,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_AT_ONCE)
     }
 }
 
-/* Units that a row sees at most. */
+/* Maximum number of units that a row sees. */
 static int units_of_row(const struct attn_launch *l)
 {
     const int window = l->args.window_tokens;
