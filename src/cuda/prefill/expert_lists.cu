@@ -1,29 +1,30 @@
-/* Experts and their rows, for products of many rows: one block counts, places and lists the
- * entries (a token at one of its experts). In which order an expert's entries lie is left to
- * chance: no sum depends on it. And the sum of a token's parts. */
+/* Permutation of tokens by expert for the MoE prefill GEMM, and the sum of each token's expert
+ * outputs. One block counts the entries of each expert (an entry is a token at one of its experts),
+ * computes offsets by a prefix sum, and scatters the entries. The order of an expert's entries is
+ * not deterministic; no sum depends on it. Bound by latency and by shared-memory atomics. */
 #include "cuda/prefill/gemm.h"
 #include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { LIST_THREADS = 1024, LIST_WARPS = LIST_THREADS / WARP_LANES, SUM_THREADS = 256 };
 
-/* What the experts before this one have. */
+/* Totals over the experts before this one. */
 struct before {
     int n_rows, n_active, n_tiles;
 };
 
-/* Lists experts of a block of LIST_THREADS, this thread's with its count; first_row gets where
- * its rows begin. `all` goes on from block to block. */
+/* Writes the list entry of this thread's expert, which has `count` entries; *first_row receives its
+ * first row. `all` carries the totals from one block of LIST_THREADS experts to the next. */
 static __device__ void list_expert(const struct expert_lists &l, int expert, int count,
                                    int n_tile_tokens, int *first_row, struct before *all)
 {
-    __shared__ int room[LIST_WARPS];
+    __shared__ int smem[LIST_WARPS];
     const int n_rows = (int)units_of(count, OPERAND_ALIGN_ROWS) * OPERAND_ALIGN_ROWS;
     const int n_tiles = (count + n_tile_tokens - 1) / n_tile_tokens;
     int n_rows_local, n_active_local, n_tiles_local;
-    const int row = all->n_rows + sum_before(n_rows, room, LIST_WARPS, &n_rows_local);
-    const int at = all->n_active + sum_before(count > 0 ? 1 : 0, room, LIST_WARPS, &n_active_local);
-    const int tile = all->n_tiles + sum_before(n_tiles, room, LIST_WARPS, &n_tiles_local);
+    const int row = all->n_rows + sum_before(n_rows, smem, LIST_WARPS, &n_rows_local);
+    const int at = all->n_active + sum_before(count > 0 ? 1 : 0, smem, LIST_WARPS, &n_active_local);
+    const int tile = all->n_tiles + sum_before(n_tiles, smem, LIST_WARPS, &n_tiles_local);
 
     *first_row = row;
     if (count > 0)
@@ -37,7 +38,7 @@ static __global__ void __launch_bounds__(LIST_THREADS)
     list_experts(const __grid_constant__ struct expert_lists l, const int32_t *__restrict__ ids,
                  const float *__restrict__ gates, int n_entries, int n_experts, int n_tile_tokens)
 {
-    extern __shared__ int next[]; /* counts, and then where the expert's next entry goes */
+    extern __shared__ int next[]; /* counts, then the next free row of each expert */
     struct before all = {0, 0, 0};
 
     for (int e = threadIdx.x; e < n_experts; e += LIST_THREADS)
@@ -78,7 +79,7 @@ void launch_expert_lists(struct launch_list *list, const struct expert_lists *ou
                              gates, n_entries, n_experts, n_tile_tokens);
 }
 
-/* Four numbers at a time where rows are aligned for it, else one. */
+/* float4 if the row alignment allows it, otherwise float. */
 template <typename T> static __device__ T sum_of(const T *from, int n_ranks, int64_t stride);
 
 template <>
@@ -106,7 +107,7 @@ __device__ __forceinline__ float4 sum_of<float4>(const float4 *from, int n_ranks
     return sum;
 }
 
-/* n: of T in a row. */
+/* n: row width in elements of type T. */
 template <typename T>
 static __global__ void __launch_bounds__(SUM_THREADS)
     sum_partials(T *h, const T *parts, int n_ranks, int64_t n)

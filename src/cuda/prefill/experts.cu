@@ -1,23 +1,23 @@
-/* Stage experts, around its products: entries (a token at one of its experts) in the order of
- * experts and then of tokens, by one block; and the sum of a token's entries in the order of
- * their rank. The host learns nothing of it. */
+/* MoE permutation for the experts stage, and the sum of a token's expert outputs. One block orders
+ * the entries (a token at one of its experts) by expert, then by token. The outputs of a token's
+ * experts are added in rank order. Everything stays on the device: the host needs no counts. */
 #include "cuda/common/launch.h"
 #include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { GROUP_THREADS = 1024, GROUP_WARPS = GROUP_THREADS / WARP_LANES, COMBINE_THREADS = 256 };
 
-/* Experts' first entries from their counts, and the list of those that have any. */
+/* Each expert's first entry from the counts, and the list of experts that have entries. */
 static __device__ void list_experts(const struct grouping &g, const int *counts, int n_experts)
 {
-    __shared__ int room[GROUP_WARPS];
+    __shared__ int smem[GROUP_WARPS];
     int n = 0, n_active = 0;
 
     for (int e0 = 0; e0 < n_experts; e0 += GROUP_THREADS) {
         const int e = e0 + threadIdx.x, count = e < n_experts ? counts[e] : 0;
         int n_local, n_active_local;
-        const int first = n + sum_before(count, room, GROUP_WARPS, &n_local);
-        const int at = n_active + sum_before(count > 0 ? 1 : 0, room, GROUP_WARPS, &n_active_local);
+        const int first = n + sum_before(count, smem, GROUP_WARPS, &n_local);
+        const int at = n_active + sum_before(count > 0 ? 1 : 0, smem, GROUP_WARPS, &n_active_local);
 
         if (e < n_experts)
             g.first[e] = first;
@@ -33,7 +33,7 @@ static __device__ void list_experts(const struct grouping &g, const int *counts,
     }
 }
 
-/* A warp finds the entries of one expert, in their order. */
+/* One warp finds the entries of one expert, in order. */
 static __device__ void place_expert(const struct grouping &g, const int32_t *ids, int n_entries,
                                     int n_ranks, int expert)
 {

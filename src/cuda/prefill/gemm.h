@@ -1,7 +1,7 @@
-/* Products of many rows: prompts. What meets the weights is brought into the form of an operand
- * first, 16-bit numbers in the order in which wgmma takes them (wgmma.cuh); the experts' tokens
- * are listed by expert. Launchers put their kernels into the stream and return; pointers are the
- * device's unless they say host. */
+/* Prefill GEMM: interface. Activations are first converted to an operand: 16-bit numbers in the
+ * order in which wgmma reads them (wgmma.cuh). Tokens of the experts are listed by expert.
+ * Launchers enqueue their kernels on the stream and return; pointers are device pointers unless
+ * marked host. */
 #ifndef CUDA_PREFILL_GEMM_H
 #define CUDA_PREFILL_GEMM_H
 
@@ -13,16 +13,16 @@ extern "C" {
 #endif
 
 enum {
-    GEMM_TOKENS_MAX = 128, /* of a tile: two units of 64 rows have 128 sums a thread */
+    GEMM_TOKENS_MAX = 128, /* per tile: with two units of 64 rows a thread has 128 accumulators */
     OPERAND_ROW_BYTES = UNIT_COLUMNS * 2,
     OPERAND_PIECE_BYTES = 16,
-    OPERAND_ALIGN_ROWS = 8 /* the pattern of the pieces' places repeats */
+    OPERAND_ALIGN_ROWS = 8 /* period of the swizzle */
 };
 
-/* X(shape, rows of the weights in a tile, tokens of a tile, falling; one kernel each: more widths than these few
- * and the compiler lets every product end before the next begins). Of 256 and 128 rows each of
- * two warpgroups has half; tiles of 64 rows are taken by the groups in turns, so that one ends
- * its sums under the other's products. A sum has the same bits in all of them. */
+/* X(shape, rows of W in a tile, tokens of a tile, descending). One kernel per shape; with more
+ * widths the compiler serializes the wgmmas. Tiles of 256 and 128 rows are shared by both consumer
+ * warpgroups. Tiles of 64 rows alternate between them (ping-pong), so that one warpgroup's epilogue
+ * overlaps with the other's MMAs. A sum has the same bits in all shapes. */
 #define GEMM_SHAPES(X)                                                                             \
     X(GEMM_NARROW, 256, 64, 48, 32, 16)                                                            \
     X(GEMM_MIDDLE, 256, 96, 80, 64, 32)                                                            \
@@ -37,7 +37,7 @@ enum gemm_shape {
         N_GEMM_SHAPES
 };
 
-/* Rows of the shape's tiles, and tokens of its widest. */
+/* Rows of a shape's tiles, and tokens of its widest tile. */
 static inline int gemm_rows(enum gemm_shape shape)
 {
 #define GEMM_SHAPE_ROWS(shape, rows, ...) rows,
@@ -58,12 +58,12 @@ static inline int gemm_tokens_max(enum gemm_shape shape)
 
 /* ---- operands: (chunk of 64 columns, row, 128 bytes) ----
  *
- * A row's 16-byte pieces of a chunk lie at place piece ^ row % 8. Piece 4 b + 2 p + h holds, for
- * t = 0 .. 3, columns 32 b + 8 t + 4 p + 2 h and the next one: what lane t of each four hands to
- * product p of block b (layout.h). Columns beyond the last are zeros. */
+ * Piece p (16 bytes) of a row of a chunk is at position p ^ row % 8. Piece 4 b + 2 p + h holds, for
+ * t = 0 .. 3, columns 32 b + 8 t + 4 p + 2 h and the next one: what lane t of each quad feeds to
+ * MMA p of block b (layout.h). Columns past the end are zeros. */
 
-/* Room for n_rows, and for the rest of their last tile. An odd multiple of 1 KB from chunk to
- * chunk: chunks that lie 33 * 128 KB apart were written at a fifth of the speed. */
+/* Rows to allocate for n_rows, including the rest of the last tile. The chunk stride is an odd
+ * multiple of 1 KB: writes to chunks 33 * 128 KB apart reached a fifth of the speed. */
 static inline int64_t operand_rows(int64_t n_rows)
 {
     const int64_t n = units_of(n_rows, OPERAND_ALIGN_ROWS) + GEMM_TOKENS_MAX / OPERAND_ALIGN_ROWS;
@@ -71,9 +71,9 @@ static inline int64_t operand_rows(int64_t n_rows)
     return (n | 1) * OPERAND_ALIGN_ROWS;
 }
 
-/* What a number becomes. Three bf16 numbers add up to it, but for the last bit. The smallest
- * have their chunks first, the largest last: a tensor core cuts its sums off, by a part of what
- * they have reached. */
+/* Target format. ROUNDS_TO_3_BF16 splits a number into three BF16 terms, exact except for the last
+ * bit. The chunks of the smallest term come first and those of the largest last, because a tensor
+ * core truncates its sums relative to their current magnitude. */
 enum rounding { ROUNDS_TO_F16, ROUNDS_TO_BF16, ROUNDS_TO_3_BF16 };
 
 static inline HOST_DEVICE int rounding_terms(enum rounding rounding)
@@ -81,7 +81,7 @@ static inline HOST_DEVICE int rounding_terms(enum rounding rounding)
     return rounding == ROUNDS_TO_3_BF16 ? 3 : 1;
 }
 
-/* Of an operand with room for n_rows (as operand_rows() gives them). */
+/* Size of an operand allocated for n_rows (a result of operand_rows()). */
 static inline int64_t operand_bytes(int64_t n_rows, int64_t n_columns, enum rounding rounding)
 {
     return units_of(n_columns, UNIT_COLUMNS) * rounding_terms(rounding) * n_rows *
@@ -97,7 +97,7 @@ static inline HOST_DEVICE int64_t operand_piece_offset(int64_t n_rows, int64_t r
 
 struct operand {
     void *data;
-    int64_t n_rows; /* that it has room for */
+    int64_t n_rows; /* allocated rows */
     enum rounding rounding;
 };
 
@@ -109,34 +109,34 @@ struct operand_source {
     int gather_stride;
 };
 
-/* Puts row i of n_rows to the operand's rows place[i * n_copies ..], or, without places, to row
- * i. */
+/* Converts row i of n_rows and stores it as the operand's rows place[i * n_copies ..], or, with
+ * place NULL, as row i. */
 void launch_operand(struct launch_list *list, const struct operand *to,
                     const struct operand_source *from, int n_rows, const int32_t *place,
                     int n_copies);
 
-/* ---- expert_lists.cu: which rows of an operand meet which expert ---- */
+/* ---- expert_lists.cu: the operand rows of each expert ---- */
 
 struct expert_rows {
     int32_t expert, first_row, n_rows;
-    int32_t first_tile; /* tiles of tokens of the experts before it */
+    int32_t first_tile; /* token tiles of all experts before this one */
 };
 
-/* What an operand's row is for. */
+/* The output row of an operand row, and its gate. */
 struct row_use {
     int32_t to; /* t * A + a */
     float gate;
 };
 
 struct expert_lists {
-    struct expert_rows *experts; /* those that have rows, and one behind them */
+    struct expert_rows *experts; /* the experts that have rows, and a terminator */
     int32_t *n_active;           /* (1) */
-    int32_t *place;              /* (T*A): the operand's row of token t's rank a */
-    struct row_use *uses;        /* (operand's rows) */
-    uint64_t *n_read;            /* (1): n_active, added up over all calls */
+    int32_t *place;              /* (T*A): the operand row of token t at rank a */
+    struct row_use *uses;        /* (operand rows) */
+    uint64_t *n_read;            /* (1): n_active, accumulated over all calls */
 };
 
-/* Rows that T*A entries take when each expert's begin at a multiple of OPERAND_ALIGN_ROWS. */
+/* Operand rows for T*A entries, when each expert starts at a multiple of OPERAND_ALIGN_ROWS. */
 static inline int64_t listed_rows(int64_t n_entries, int64_t n_experts)
 {
     const int64_t n_active = n_entries < n_experts ? n_entries : n_experts;
@@ -144,43 +144,41 @@ static inline int64_t listed_rows(int64_t n_entries, int64_t n_experts)
     return operand_rows(n_entries + n_active * (OPERAND_ALIGN_ROWS - 1));
 }
 
-/* For tiles of up to n_tile_tokens; ids and gates: (T*A). */
-void launch_expert_lists(struct launch_list *list, const struct expert_lists *out,
-                         const int32_t *ids, const float *gates, int n_entries, int n_experts,
-                         int n_tile_tokens);
+/* For tiles of up to n_tile_tokens tokens; ids and gates: (T*A). */
+void launch_expert_lists(struct launch_list *list, const struct expert_lists *out, const int32_t *ids,
+                         const float *gates, int n_entries, int n_experts, int n_tile_tokens);
 
-/* h[t] = sum of parts[t * n_ranks ..] in order, (n_rows, n) floats. */
-void launch_sum_partials(struct launch_list *list, float *h, const float *parts, int n_rows,
-                         int n_ranks, int64_t n);
+/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats. */
+void launch_sum_partials(struct launch_list *list, float *h, const float *parts, int n_rows, int n_ranks,
+                         int64_t n);
 
 /* ---- gemm_sm90.cu ---- */
 
-/* out[token][row] = gate of the token (w[row] . x[token] + bias[row]), or units = swiglu of it
- * as another operand. All w are packed, of one dtype, with as many columns. */
+/* out[token][row] = gate of the token * (w[row] . x[token] + bias[row]); or units = SwiGLU of it,
+ * as the next operand. All w are packed, of one dtype, with the same number of columns. */
 struct gemm {
     struct tensor w[MATMUL_JOBS_MAX];
-    struct tensor bias[MATMUL_JOBS_MAX]; /* data NULL: none */
+    struct tensor bias[MATMUL_JOBS_MAX]; /* data NULL: no bias */
     float *out[MATMUL_JOBS_MAX];
-    int64_t out_width[MATMUL_JOBS_MAX]; /* floats from a token's row to the next */
+    int64_t out_width[MATMUL_JOBS_MAX]; /* row stride of the output, in floats */
     int n_jobs;
-    struct operand x; /* fp16 for MXFP4 weights, bf16 for BF16, in one term or three */
+    struct operand x; /* FP16 for MXFP4 weights; BF16 in one or three terms for BF16 weights */
     enum gemm_shape shape;
     int n_tokens, n_tile_tokens; /* n_tile_tokens: at most the shape's widest, a multiple of 8 */
-    /* With experts, weights and bias are stacks, and n_tokens does not count. */
+    /* With experts, weights and bias are stacks, and n_tokens is ignored. */
     const struct expert_rows *experts;
     const int32_t *n_active;
-    const struct row_use
-        *uses;            /* of the operand's rows: which rows of out, times what; NULL: the same */
-    struct operand units; /* of one term; data NULL: no swiglu */
+    const struct row_use *uses; /* row of out and gate; NULL: the same row, gate 1 */
+    struct operand units;       /* one term; data NULL: no SwiGLU */
     float limit, alpha;
 };
 
 void launch_gemm(struct launch_list *list, const struct gemm *g);
 
-/* ---- gemm_mma.cu: the same by mma.sync, for other cards ---- */
+/* ---- gemm_mma.cu: the same by mma.sync, for GPUs without wgmma ---- */
 
-/* The shape does not count; n_tile_tokens, of the lists too, is 32, 64 or 128. n_token_tiles: as
- * many as there can be, those of all experts together. */
+/* The shape is ignored; n_tile_tokens, also of the lists, is 32, 64 or 128. n_token_tiles: the
+ * maximum number of token tiles, of all experts together. */
 void launch_gemm_mma(struct launch_list *list, const struct gemm *g, int n_token_tiles);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* What becomes of the sums of a tile in gemm_sm90.cu: rows of floats, or through swiglu the next
- * product's operand. It is one long run of code a tile, and costs what its instructions take to
- * be fetched: what can be is worked out once. */
+/* Epilogue of gemm_sm90.cu: accumulators to rows of floats, or through SwiGLU to the next GEMM's
+ * operand. It is long straight-line code, executed once per tile, and bound by instruction fetch.
+ * Therefore common subexpressions are computed once and kept in registers. */
 #ifndef CUDA_PREFILL_GEMM_EPILOGUE_CUH
 #define CUDA_PREFILL_GEMM_EPILOGUE_CUH
 
@@ -8,20 +8,20 @@
 #include "cuda/common/mma.cuh"
 #include "cuda/common/wgmma.cuh"
 
-/* What is worked out once, and not again in each of many places. */
-static __device__ __forceinline__ uint32_t kept(uint32_t value)
+/* Keeps a value in a register, so that the compiler does not recompute it at each use. */
+static __device__ __forceinline__ uint32_t in_register(uint32_t value)
 {
     asm volatile("" : "+r"(value));
     return value;
 }
 
-static __device__ __forceinline__ float kept(float value)
+static __device__ __forceinline__ float in_register(float value)
 {
     asm volatile("" : "+f"(value));
     return value;
 }
 
-/* Of a thread's rows when their sums are there. */
+/* Factor and bias of a thread's rows. */
 template <class FORM> struct epilogue {
     float factor[FORM::UNITS][2], bias[FORM::UNITS][2];
 };
@@ -37,22 +37,23 @@ static __device__ __forceinline__ void load_epilogue(uint32_t info, struct epilo
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             out->bias[u][i] = __uint_as_float(bias[i]);
-            out->factor[u][i] = kept(FORM::IS_MXFP4 ? 0.5f * scale_of(30 - scale_shift[i]) : 1.0f);
+            out->factor[u][i] =
+                in_register(FORM::IS_MXFP4 ? 0.5f * scale_of(30 - scale_shift[i]) : 1.0f);
         }
     }
 }
 
-/* The sum d of a row as it is meant. */
+/* Accumulator d of a row with factor and bias applied. */
 template <class FORM>
-static __device__ __forceinline__ float finished(float d, const struct epilogue<FORM> &epilogue,
-                                                 int unit, int odd)
+static __device__ __forceinline__ float with_bias(float d, const struct epilogue<FORM> &epilogue,
+                                                  int unit, int odd)
 {
     return __fmaf_rn(d, epilogue.factor[unit][odd], epilogue.bias[unit][odd]);
 }
 
-/* ---- what becomes of them ---- */
+/* ---- stores ---- */
 
-/* A token a thread: its use, to shared memory at `to`. */
+/* Each thread loads the output row and gate of one token into shared memory at `to`. */
 static __device__ __forceinline__ void load_row_use(const struct gemm &g, const struct tile &tile,
                                                     uint32_t to)
 {
@@ -72,8 +73,8 @@ static __device__ __forceinline__ struct row_use use_at(uint32_t address)
     return (struct row_use){(int32_t)to, __uint_as_float(gate)};
 }
 
-/* A thread's sums with a token, v[2 unit + (even 0, odd 1)], to where they belong; of a matrix
- * that ends here, or whose rows have no alignment, each by itself. */
+/* Stores a thread's results of one token, v[2 unit + (even 0, odd 1)], one by one: for the last
+ * rows of a matrix, or for rows that are not aligned. */
 template <int N>
 static __device__ __forceinline__ void store_partial(float *to, int n_left, float (&v)[N])
 {
@@ -90,7 +91,7 @@ template <int N> static __device__ __forceinline__ void store_all(float *to, flo
         *reinterpret_cast<float2 *>(to + i / 2 * UNIT_ROWS) = make_float2(v[i], v[i + 1]);
 }
 
-/* The sums to rows of floats, whose number of floats fits into 32 bits; `row` is the thread's
+/* Stores the accumulators as rows of floats. Row offsets fit into 32 bits; `row` is the thread's
  * first. */
 template <class FORM, bool IS_WHOLE>
 static __device__ __forceinline__ void
@@ -98,14 +99,14 @@ store_tile_rows(const struct launch_plan &p, const struct tile &tile,
                 const float (&d)[FORM::UNITS][FORM::SUMS], const struct epilogue<FORM> &epilogue,
                 int row, uint32_t uses)
 {
-    const uint32_t first = threadIdx.x % 4 * 2, n = kept(tile.n - first);
-    const uint32_t width = kept((uint32_t)p.g.out_width[tile.job]);
-    const uint32_t mine = kept(uses + first * 8);
+    const uint32_t first = threadIdx.x % 4 * 2, n = in_register(tile.n - first);
+    const uint32_t width = in_register((uint32_t)p.g.out_width[tile.job]);
+    const uint32_t mine = in_register(uses + first * 8);
     float *const out = p.g.out[tile.job] + row;
 
 #pragma unroll
     for (int i = 0; i < FORM::SUMS / 2; i++) {
-        const int column = i / 2 * 8 + i % 2, at = i / 2 * 4 + i % 2; /* column: behind `first` */
+        const int column = i / 2 * 8 + i % 2, at = i / 2 * 4 + i % 2; /* from `first` on */
 
         if (column < (int)n) {
             const struct row_use use = use_at(mine + column * 8);
@@ -114,7 +115,7 @@ store_tile_rows(const struct launch_plan &p, const struct tile &tile,
 
 #pragma unroll
             for (int k = 0; k < 2 * FORM::UNITS; k++)
-                v[k] = use.gate * finished<FORM>(d[k / 2][at + k % 2 * 2], epilogue, k / 2, k % 2);
+                v[k] = use.gate * with_bias<FORM>(d[k / 2][at + k % 2 * 2], epilogue, k / 2, k % 2);
             if (IS_WHOLE)
                 store_all(to, v);
             else
@@ -123,7 +124,7 @@ store_tile_rows(const struct launch_plan &p, const struct tile &tile,
     }
 }
 
-/* The smaller and the larger of two; NaN if one is. */
+/* Minimum and maximum; NaN if an operand is NaN. */
 static __device__ __forceinline__ float at_most(float x, float limit)
 {
     asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(limit));
@@ -136,7 +137,7 @@ static __device__ __forceinline__ float at_least(float x, float limit)
     return x;
 }
 
-/* x / (1 + 2^y), to about 2^-21 of it */
+/* x / (1 + 2^y), relative error about 2^-21 */
 static __device__ __forceinline__ float over_one_and_power(float x, float y)
 {
     float power, inverse;
@@ -155,7 +156,7 @@ static __device__ __forceinline__ float swiglu(float gate, float up, float limit
     return over_one_and_power(g, slope * g) * (u + 1.0f);
 }
 
-/* Two numbers of an operand, first in the lower half. */
+/* Packs two numbers of an operand, the first in the lower half. */
 static __device__ __forceinline__ uint32_t pair_of(const struct operand &to, float x, float y)
 {
     const float f16_largest = 65504.0f;
@@ -169,10 +170,10 @@ static __device__ __forceinline__ uint32_t pair_of(const struct operand &to, flo
     return *reinterpret_cast<const uint32_t *>(&pair);
 }
 
-/* One unit's 32 gated numbers a token, a half of a chunk of the next operand, to the tile at
- * `to` in shared memory; `row` is the thread's first of the unit. A lane has number lane / 4 of
- * its warp's eight, for two tokens; neighbours exchange one, so that each has two numbers of one
- * token. */
+/* Writes one unit's 32 gated numbers per token, half a chunk of the next operand, to the staging
+ * tile at `to` in shared memory; `row` is the thread's first of the unit. A lane has number lane /
+ * 4 of its warp's eight, for two tokens. Lanes exchange one number by shuffle, so that each has two
+ * numbers of one token. */
 template <class FORM>
 static __device__ __forceinline__ void
 stage_units(const struct launch_plan &p, const struct tile &tile, const float (&d)[FORM::SUMS],
@@ -182,7 +183,7 @@ stage_units(const struct launch_plan &p, const struct tile &tile, const float (&
     const int number = lane / 4, piece = half * 4 + number / 2, token = lane % 4 * 2 + number % 2;
     const bool is_here = row + 1 < p.jobs[tile.job].n_rows;
     const bool is_odd = number % 2 != 0;
-    const float limit = kept(p.g.limit), slope = kept(-p.g.alpha * 1.44269504f);
+    const float limit = in_register(p.g.limit), slope = in_register(-p.g.alpha * 1.44269504f);
     const uint32_t at =
         to + token * OPERAND_ROW_BYTES + (piece ^ token) * OPERAND_PIECE_BYTES + warp * 4;
 
@@ -194,8 +195,8 @@ stage_units(const struct launch_plan &p, const struct tile &tile, const float (&
             break;
 #pragma unroll
         for (int k = 0; k < 2; k++)
-            v[k] = is_here ? swiglu(finished<FORM>(d[i * 4 + k], epilogue, u, 0),
-                                    finished<FORM>(d[i * 4 + k + 2], epilogue, u, 1), limit, slope)
+            v[k] = is_here ? swiglu(with_bias<FORM>(d[i * 4 + k], epilogue, u, 0),
+                                    with_bias<FORM>(d[i * 4 + k + 2], epilogue, u, 1), limit, slope)
                            : 0.0f;
         const float other = __shfl_xor_sync(0xFFFFFFFFu, is_odd ? v[0] : v[1], 4);
         const float first = is_odd ? other : v[0], second = is_odd ? v[1] : other;
@@ -205,14 +206,15 @@ stage_units(const struct launch_plan &p, const struct tile &tile, const float (&
     }
 }
 
-/* Half a chunk, a token a thread; of a matrix that ends with it, the other half's zeros too. */
+/* Stores half a chunk, one token per thread. If the matrix ends with it, the other half is
+ * zeroed. */
 static __device__ __forceinline__ void store_half(const struct launch_plan &p,
                                                   const struct tile &tile, char *to,
                                                   uint32_t staging, int half, bool is_last)
 {
     enum { HALF_BYTES = OPERAND_ROW_BYTES / 2 };
     const int token = threadIdx.x % GROUP_THREADS;
-    const int at = (token / 4 % 2 ^ half) * HALF_BYTES; /* the places of its pieces */
+    const int at = (token / 4 % 2 ^ half) * HALF_BYTES; /* offset of its pieces */
 
     if (token >= tile.n)
         return;
@@ -223,8 +225,8 @@ static __device__ __forceinline__ void store_half(const struct launch_plan &p,
             *reinterpret_cast<uint4 *>(to + (at ^ HALF_BYTES) + i) = make_uint4(0, 0, 0, 0);
 }
 
-/* The group's gated numbers are one chunk of the next operand, whose rows lie beside each other,
- * or half of one. Its rows begin at first_row. */
+/* Stores the group's gated numbers: one chunk of the next operand, whose rows are adjacent, or half
+ * of one. The group's rows of W begin at first_row. */
 template <class FORM>
 static __device__ __forceinline__ void
 store_swiglu(const struct launch_plan &p, const struct tile &tile,
@@ -252,7 +254,7 @@ store_swiglu(const struct launch_plan &p, const struct tile &tile,
         bulk_store(to, staging, tile.n * OPERAND_ROW_BYTES);
 }
 
-/* All rows of the group are the matrix's, and pairs of floats are aligned. */
+/* True if all rows of the group are within the matrix and pairs of floats are aligned. */
 template <class FORM>
 static __device__ __forceinline__ bool is_whole(const struct launch_plan &p,
                                                 const struct tile &tile, int first_row)

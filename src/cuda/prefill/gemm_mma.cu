@@ -1,23 +1,25 @@
-/* Products of many rows where there is no wgmma, by mma.sync.m16n8k16: the same operands, lists
- * of experts and ends as in gemm_sm90.cu (gemm.h).
+/* Prefill GEMM by mma.sync.m16n8k16, for GPUs without wgmma. Operands, expert lists and epilogues
+ * are those of gemm_sm90.cu (gemm.h).
  *
- * A block of four or eight warps has a tile of 128 rows of W and 128, 64 or 32 tokens. Units of
- * W as they are packed and the tokens' operand come through a ring in shared memory by cp.async,
- * 64 columns at a time. W is operand A: a lane's 16 bytes of a tile become fragments in
- * registers once for all tokens of the warp, MXFP4 as in gemm_weights.cuh; the operand's pieces
- * are fragments of B as ldmatrix reads them.
+ * Work division: a block of four or eight warps has a tile of 128 rows of W and 128, 64 or 32
+ * tokens. Packed units of W and the tokens' operand go through a cp.async ring in shared memory, 64
+ * columns per stage. W is operand A: a lane's 16 bytes of a tile are expanded to fragments once for
+ * all tokens of the warp, MXFP4 as in gemm_weights.cuh. Pieces of the tokens' operand are read as B
+ * fragments by ldmatrix.
  *
- * Each sum runs over all columns in order, in one accumulator: its bits depend on nothing but
- * its row and its token. Flops 2 rows columns tokens; bound by the tensor cores from some
- * hundred tokens on one matrix. Bytes of a tile for each 64 columns: 34 a row of MXFP4 or 128 of
- * BF16, and 128 a token. */
+ * Each sum runs over all columns in order, in one accumulator: its bits depend only on its row and
+ * its token.
+ *
+ * Flops: 2 rows columns tokens; bound by the tensor cores from some hundred tokens per matrix on.
+ * Traffic of a tile per 64 columns: 34 bytes per row of MXFP4 or 128 of BF16, and 128 bytes per
+ * token. */
 #include "cuda/prefill/gemm_mma_epilogue.cuh"
 
-enum { BAND_TILES = 8 }; /* of tokens that go over the rows together: what they read is in L2 */
+enum { BAND_TILES = 8 }; /* token tiles that share the rows in L2 */
 
-/* ---- which tile ---- */
+/* ---- tile assignment ---- */
 
-/* Rows of the operand of token tile `id`, and their expert's matrix. */
+/* The operand rows of token tile `id`, and their expert's matrix. */
 static __device__ __forceinline__ bool find_tokens(const struct gemm &g, int id, int n_each,
                                                    struct tile *out)
 {
@@ -61,9 +63,9 @@ template <enum format FORMAT, class WARP_LAYOUT>
 static __global__ void __launch_bounds__(WARP_LAYOUT::THREADS, 2)
     prefill_mma_kernel(const __grid_constant__ struct launch_plan p, int n_stages)
 {
-    extern __shared__ __align__(128) unsigned char room[];
-    const struct thread_slice mine = thread_slice_of<WARP_LAYOUT>();
-    const uint32_t info = shared_address(room), ring = info + MMA_INFO_BYTES;
+    extern __shared__ __align__(128) unsigned char smem[];
+    const struct thread_slice slice = thread_slice_of<WARP_LAYOUT>();
+    const uint32_t info = shared_address(smem), ring = info + MMA_INFO_BYTES;
     float d[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4] = {};
     int scale_shift[WARP_LAYOUT::ROW_TILES][2];
     struct lane_epilogue<WARP_LAYOUT> epilogue;
@@ -74,21 +76,21 @@ static __global__ void __launch_bounds__(WARP_LAYOUT::THREADS, 2)
     const struct tile_source f = tile_source_of<FORMAT>(p, tile);
 
     load_row_info<FORMAT>(p, tile, info);
-    load_scale_shift<WARP_LAYOUT>(scale_shift, mine, info);
+    load_scale_shift<WARP_LAYOUT>(scale_shift, slice, info);
     add_tile<FORMAT, WARP_LAYOUT>(d, f, f.n_units * rounding_terms(p.g.x.rounding), n_stages, ring,
-                                  mine, scale_shift);
-    load_lane_epilogue<FORMAT, WARP_LAYOUT>(&epilogue, mine, info);
+                                  slice, scale_shift);
+    load_lane_epilogue<FORMAT, WARP_LAYOUT>(&epilogue, slice, info);
     if (p.g.units.data != NULL)
-        store_gated<WARP_LAYOUT>(p, tile, d, mine, epilogue);
+        store_gated<WARP_LAYOUT>(p, tile, d, slice, epilogue);
     else if (p.g.out_width[tile.job] % 2 == 0 && tile.row + MMA_ROWS <= p.jobs[tile.job].n_rows)
-        store_sums<WARP_LAYOUT, true>(p, tile, d, mine, epilogue);
+        store_sums<WARP_LAYOUT, true>(p, tile, d, slice, epilogue);
     else
-        store_sums<WARP_LAYOUT, false>(p, tile, d, mine, epilogue);
+        store_sums<WARP_LAYOUT, false>(p, tile, d, slice, epilogue);
 }
 
 /* ---- host ---- */
 
-/* X(tokens, the warps' sharing) */
+/* X(tokens, warp layout) */
 #define MMA_SHAPES(X)                                                                              \
     X(32, warp_layout<1, 4, 8>)                                                                    \
     X(64, warp_layout<2, 4, 8>)                                                                    \

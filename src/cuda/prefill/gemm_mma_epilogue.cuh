@@ -1,17 +1,17 @@
-/* What becomes of a tile's sums (gemm_mma.cu): each row's factor and bias, then a product's rows
- * or the next operand. */
+/* Epilogue of gemm_mma.cu: factor and bias of each row, then rows of floats or the next GEMM's
+ * operand. */
 #ifndef CUDA_PREFILL_GEMM_MMA_EPILOGUE_CUH
 #define CUDA_PREFILL_GEMM_MMA_EPILOGUE_CUH
 
 #include "cuda/prefill/gemm_mma_tile.cuh"
 
-/* How the sums of a lane's rows end. */
+/* Factor and bias of a lane's rows. */
 template <class WARP_LAYOUT> struct lane_epilogue {
     float factor[WARP_LAYOUT::ROW_TILES][2], bias[WARP_LAYOUT::ROW_TILES][2];
 };
 
-/* Each of the first threads looks one row up for all: 30 minus the code of its largest scale,
- * and its bias. */
+/* Each of the first threads loads one row's values for the block: 30 minus the code of its largest
+ * scale, and its bias. */
 template <enum format FORMAT>
 static __device__ __forceinline__ void load_row_info(const struct launch_plan &p,
                                                      const struct tile &tile, uint32_t info)
@@ -29,19 +29,19 @@ static __device__ __forceinline__ void load_row_info(const struct launch_plan &p
     __syncthreads();
 }
 
-static __device__ __forceinline__ uint32_t my_info(struct thread_slice mine, uint32_t info)
+static __device__ __forceinline__ uint32_t my_info(struct thread_slice slice, uint32_t info)
 {
-    return info + (mine.row_tile * TILE_ROWS + threadIdx.x % WARP_LANES / 4 * 2) * ROW_INFO_BYTES;
+    return info + (slice.row_tile * TILE_ROWS + threadIdx.x % WARP_LANES / 4 * 2) * ROW_INFO_BYTES;
 }
 
 template <class WARP_LAYOUT>
 static __device__ __forceinline__ void
-load_scale_shift(int (&scale_shift)[WARP_LAYOUT::ROW_TILES][2], struct thread_slice mine,
+load_scale_shift(int (&scale_shift)[WARP_LAYOUT::ROW_TILES][2], struct thread_slice slice,
                  uint32_t info)
 {
 #pragma unroll
     for (int r = 0; r < WARP_LAYOUT::ROW_TILES; r++) {
-        const uint4 two = load_16(my_info(mine, info) + r * TILE_ROWS * ROW_INFO_BYTES);
+        const uint4 two = load_16(my_info(slice, info) + r * TILE_ROWS * ROW_INFO_BYTES);
 
         scale_shift[r][0] = (int)two.x;
         scale_shift[r][1] = (int)two.z;
@@ -50,11 +50,11 @@ load_scale_shift(int (&scale_shift)[WARP_LAYOUT::ROW_TILES][2], struct thread_sl
 
 template <enum format FORMAT, class WARP_LAYOUT>
 static __device__ __forceinline__ void load_lane_epilogue(struct lane_epilogue<WARP_LAYOUT> *out,
-                                                          struct thread_slice mine, uint32_t info)
+                                                          struct thread_slice slice, uint32_t info)
 {
 #pragma unroll
     for (int r = 0; r < WARP_LAYOUT::ROW_TILES; r++) {
-        const uint4 two = load_16(my_info(mine, info) + r * TILE_ROWS * ROW_INFO_BYTES);
+        const uint4 two = load_16(my_info(slice, info) + r * TILE_ROWS * ROW_INFO_BYTES);
 
         out->factor[r][0] = FORMAT == FORMAT_MXFP4 ? 0.5f * scale_of(30 - two.x) : 1.0f;
         out->factor[r][1] = FORMAT == FORMAT_MXFP4 ? 0.5f * scale_of(30 - two.z) : 1.0f;
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void load_lane_epilogue(struct lane_epilogue<W
     }
 }
 
-/* The sum d of a row as it is meant. */
+/* Accumulator d of a row with factor and bias applied. */
 template <class WARP_LAYOUT>
 static __device__ __forceinline__ float
 epilogue_value(float d, const struct lane_epilogue<WARP_LAYOUT> &epilogue, int r, int odd)
@@ -71,8 +71,8 @@ epilogue_value(float d, const struct lane_epilogue<WARP_LAYOUT> &epilogue, int r
     return __fmaf_rn(d, epilogue.factor[r][odd], epilogue.bias[r][odd]);
 }
 
-/* A token's sums of the lane's rows. Not IS_WHOLE: of a matrix that ends here, or whose rows
- * have no alignment. */
+/* Stores the results of one token for the lane's rows. Not IS_WHOLE: the last rows of a matrix, or
+ * rows that are not aligned. */
 template <bool IS_WHOLE>
 static __device__ __forceinline__ void store_sum_pair(float *to, int n_left, float even, float odd)
 {
@@ -89,16 +89,16 @@ static __device__ __forceinline__ void store_sum_pair(float *to, int n_left, flo
 template <class WARP_LAYOUT, bool IS_WHOLE>
 static __device__ __forceinline__ void
 store_sums(const struct launch_plan &p, const struct tile &tile,
-           const float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], struct thread_slice mine,
-           const struct lane_epilogue<WARP_LAYOUT> &epilogue)
+           const float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4],
+           struct thread_slice slice, const struct lane_epilogue<WARP_LAYOUT> &epilogue)
 {
     const int lane = threadIdx.x % WARP_LANES;
-    const int row = tile.row + mine.row_tile * TILE_ROWS + lane / 4 * 2;
+    const int row = tile.row + slice.row_tile * TILE_ROWS + lane / 4 * 2;
     const int n_left = p.jobs[tile.job].n_rows - row;
 
 #pragma unroll
     for (int i = 0; i < WARP_LAYOUT::COLS * 2; i++) {
-        const int token = (mine.col + i / 2) * 8 + lane % 4 * 2 + i % 2;
+        const int token = (slice.col + i / 2) * 8 + lane % 4 * 2 + i % 2;
         struct row_use use = {tile.first + token, 1.0f};
 
         if (token >= tile.n)
@@ -116,8 +116,8 @@ store_sums(const struct launch_plan &p, const struct tile &tile,
     }
 }
 
-/* Both gated numbers of a lane for a column of tokens; neighbours exchange one, so that each has
- * two numbers of one token, as a word of the next operand. */
+/* Both gated numbers of a lane for a column of tokens. Lanes exchange one by shuffle, so that each
+ * has two numbers of one token: one word of the next operand. */
 template <class WARP_LAYOUT>
 static __device__ __forceinline__ uint32_t
 unit_word(const struct launch_plan &p, const float d[4],
@@ -138,24 +138,24 @@ unit_word(const struct launch_plan &p, const float d[4],
     return pair_of(p.g.units, is_odd ? other : v[0], is_odd ? v[1] : other);
 }
 
-/* The tile's gated numbers are one chunk of the next operand, the warp's row tiles words of its
- * pieces. */
+/* Stores the tile's gated numbers, one chunk of the next operand. Each row tile of the warp is one
+ * word of the chunk's pieces. */
 template <class WARP_LAYOUT>
 static __device__ __forceinline__ void
 store_gated(const struct launch_plan &p, const struct tile &tile,
             const float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4],
-            struct thread_slice mine, const struct lane_epilogue<WARP_LAYOUT> &epilogue)
+            struct thread_slice slice, const struct lane_epilogue<WARP_LAYOUT> &epilogue)
 {
     const int number = threadIdx.x % WARP_LANES / 4;
-    const int piece = mine.row_tile / 4 * 4 + number / 2, chunk = tile.row / MMA_ROWS;
-    const int row = tile.row + mine.row_tile * TILE_ROWS + number * 2;
+    const int piece = slice.row_tile / 4 * 4 + number / 2, chunk = tile.row / MMA_ROWS;
+    const int row = tile.row + slice.row_tile * TILE_ROWS + number * 2;
 
 #pragma unroll
     for (int c = 0; c < WARP_LAYOUT::COLS; c++) {
-        const int token = (mine.col + c) * 8 + threadIdx.x % 4 * 2 + number % 2;
+        const int token = (slice.col + c) * 8 + threadIdx.x % 4 * 2 + number % 2;
         uint32_t words[WARP_LAYOUT::ROW_TILES];
 
-        if ((mine.col + c) * 8 >= tile.n)
+        if ((slice.col + c) * 8 >= tile.n)
             break;
 #pragma unroll
         for (int r = 0; r < WARP_LAYOUT::ROW_TILES; r++)
@@ -165,7 +165,7 @@ store_gated(const struct launch_plan &p, const struct tile &tile,
             continue;
         char *to = (char *)p.g.units.data +
                    operand_piece_offset(p.g.units.n_rows, tile.first + token, chunk, piece) +
-                   mine.row_tile % 4 * 4;
+                   slice.row_tile % 4 * 4;
 
         if constexpr (WARP_LAYOUT::ROW_TILES == 4)
             *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);

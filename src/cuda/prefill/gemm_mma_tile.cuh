@@ -1,5 +1,5 @@
-/* A tile's products by mma.sync (gemm_mma.cu): how a block's warps share it, the ring that
- * brings weights and tokens, and the sums. */
+/* Main loop of gemm_mma.cu: how the warps of a block share a tile, the cp.async ring for weights
+ * and tokens, and the MMAs. */
 #ifndef CUDA_PREFILL_GEMM_MMA_TILE_CUH
 #define CUDA_PREFILL_GEMM_MMA_TILE_CUH
 
@@ -7,15 +7,14 @@
 #include "cuda/common/ring.cuh"
 
 enum {
-    MMA_ROWS = 128, /* of W in a tile: with swiglu one chunk of the next operand */
+    MMA_ROWS = 128, /* of W in a tile: with SwiGLU one chunk of the next operand */
     MMA_UNITS = MMA_ROWS / UNIT_ROWS,
     MMA_STAGES_MIN = 2,
     MMA_STAGES_MAX = 4,
     MMA_INFO_BYTES = MMA_ROWS * ROW_INFO_BYTES
 };
 
-/* How a block's warps share a tile: ROW_TILES tiles of 16 rows and COLS columns of 8 tokens
- * each. */
+/* Warp layout of a tile: each warp has ROW_TILES tiles of 16 rows and COLS columns of 8 tokens. */
 template <int ROW_TILES_, int COLS_, int WARPS_> struct warp_layout {
     enum {
         ROW_TILES = ROW_TILES_,
@@ -43,15 +42,15 @@ template <enum format FORMAT, int TOKENS> static HOST_DEVICE constexpr int mma_s
     return TOKENS * OPERAND_ROW_BYTES + MMA_UNITS * packed_bytes<FORMAT>();
 }
 
-/* What a thread copies of each chunk: pieces of the operand, and of units of W. */
+/* A thread's part of each copy: pieces of the operand, and of units of W. */
 struct tile_source {
     const char *operand;
     const unsigned char *unit;
-    int chunk_bytes;      /* of the operand: a step has some 10,000 rows at most */
-    int row_bytes;        /* of units of the same rows */
+    int chunk_bytes;      /* of the operand; 32 bits: at most some 10,000 rows */
+    int row_bytes;        /* stride from one row of units to the next */
     int n_tokens;         /* of the tile */
-    int n_units, unit_at; /* of a row; the next: it starts again for each term */
-    bool is_full;         /* both rows of units are there */
+    int n_units, unit_at; /* units of a row; unit_at: the next unit, which restarts at each term */
+    bool is_full;         /* both rows of units are within the matrix */
 };
 
 template <enum format FORMAT>
@@ -74,7 +73,8 @@ static __device__ __forceinline__ struct tile_source tile_source_of(const struct
             .is_full = tile.row + MMA_ROWS <= job->n_padded_rows};
 }
 
-/* Asks for the next chunk. What has no source keeps what it was: nobody looks at its products. */
+/* Starts the copies of the next chunk. Shared memory without a source keeps old data, whose
+ * products are not stored. */
 template <enum format FORMAT, class WARP_LAYOUT>
 static __device__ __forceinline__ void load_chunk(struct tile_source *f, uint32_t stage)
 {
@@ -105,9 +105,9 @@ static __device__ __forceinline__ void load_chunk(struct tile_source *f, uint32_
     }
 }
 
-/* ---- products ---- */
+/* ---- MMAs ---- */
 
-/* Four fragment registers: two of each of two columns of tokens. */
+/* Four fragment registers: two for each of two columns of tokens. */
 static __device__ __forceinline__ void load_matrices(uint32_t b[4], uint32_t address)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -124,9 +124,9 @@ static __device__ __forceinline__ uint2 load_8(uint32_t address)
     return v;
 }
 
-/* The warp's place in its tile. */
+/* The warp's part of its tile. */
 struct thread_slice {
-    int row_tile, col; /* its first */
+    int row_tile, col; /* of the warp */
 };
 
 template <class WARP_LAYOUT>
@@ -138,7 +138,7 @@ static __device__ __forceinline__ struct thread_slice thread_slice_of(void)
             warp / WARP_LAYOUT::ROW_WARPS * WARP_LAYOUT::COLS};
 }
 
-/* Fragments of both products of a block of 32 columns of one tile of rows. */
+/* Fragments of both MMAs of a block of 32 columns, for one tile of rows. */
 template <enum format FORMAT>
 static __device__ __forceinline__ void load_block(uint32_t a[2][4], uint32_t units, int row_tile,
                                                   int block, const int scale_shift[2])
@@ -174,16 +174,16 @@ static __device__ __forceinline__ void load_block(uint32_t a[2][4], uint32_t uni
     }
 }
 
-/* d += the stage's 64 columns. */
+/* d += the 64 columns of the stage. */
 template <enum format FORMAT, class WARP_LAYOUT>
 static __device__ __forceinline__ void
 add_chunk(float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], uint32_t stage,
-          struct thread_slice mine, const int (&scale_shift)[WARP_LAYOUT::ROW_TILES][2])
+          struct thread_slice slice, const int (&scale_shift)[WARP_LAYOUT::ROW_TILES][2])
 {
     const int lane = threadIdx.x % WARP_LANES;
     const uint32_t units = stage + WARP_LAYOUT::TOKENS * OPERAND_ROW_BYTES;
-    /* of the pair of columns at hand: the lane's row of one of four matrices */
-    const uint32_t row = stage + (mine.col * 8 + lane / 16 * 8 + lane % 8) * OPERAND_ROW_BYTES;
+    /* for the current pair of columns: the row that this lane addresses in one of four matrices */
+    const uint32_t row = stage + (slice.col * 8 + lane / 16 * 8 + lane % 8) * OPERAND_ROW_BYTES;
 
 #pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++) {
@@ -191,7 +191,7 @@ add_chunk(float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], uint32_t sta
 
 #pragma unroll
         for (int r = 0; r < WARP_LAYOUT::ROW_TILES; r++)
-            load_block<FORMAT>(a[r], units, mine.row_tile + r, block, scale_shift[r]);
+            load_block<FORMAT>(a[r], units, slice.row_tile + r, block, scale_shift[r]);
 #pragma unroll
         for (int product = 0; product < 2; product++) {
             const int piece = (block * 2 + product) * 2 + lane / 8 % 2;
@@ -216,7 +216,7 @@ add_chunk(float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], uint32_t sta
     }
 }
 
-/* Until the chunk that is oldest of n_stages - 1 is there. */
+/* Waits for the oldest of n_stages - 1 chunks. */
 static __device__ __forceinline__ void cp_async_wait_oldest(int n_stages)
 {
     if (n_stages == 2)
@@ -230,7 +230,7 @@ static __device__ __forceinline__ void cp_async_wait_oldest(int n_stages)
 template <enum format FORMAT, class WARP_LAYOUT>
 static __device__ __forceinline__ void
 add_tile(float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], struct tile_source f,
-         int n_chunks, int n_stages, uint32_t ring, struct thread_slice mine,
+         int n_chunks, int n_stages, uint32_t ring, struct thread_slice slice,
          const int (&scale_shift)[WARP_LAYOUT::ROW_TILES][2])
 {
     const uint32_t bytes = mma_stage_bytes<FORMAT, WARP_LAYOUT::TOKENS>();
@@ -244,11 +244,11 @@ add_tile(float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], struct tile_s
     }
     for (int chunk = 0; chunk < n_chunks; chunk++) {
         cp_async_wait_oldest(n_stages);
-        __syncthreads(); /* and all have left the stage that is filled next */
+        __syncthreads(); /* and all threads have finished reading the stage that is filled next */
         if (chunk + n_stages - 1 < n_chunks)
             load_chunk<FORMAT, WARP_LAYOUT>(&f, to);
         copy_commit();
-        add_chunk<FORMAT, WARP_LAYOUT>(d, from, mine, scale_shift);
+        add_chunk<FORMAT, WARP_LAYOUT>(d, from, slice, scale_shift);
         from = from + bytes == end ? ring : from + bytes;
         to = to + bytes == end ? ring : to + bytes;
     }

@@ -1,24 +1,24 @@
-/* The ring of gemm_sm90.cu in shared memory, and the warps that fill it. A stage is a tile of
- * the operand and the units of W that meet it. */
+/* Shared-memory pipeline of gemm_sm90.cu, and its producer. A stage has a tile of the operand and
+ * the units of W that are multiplied with it. */
 #ifndef CUDA_PREFILL_GEMM_RING_CUH
 #define CUDA_PREFILL_GEMM_RING_CUH
 
 #include "cuda/prefill/gemm_tile.cuh"
 #include "cuda/common/wgmma.cuh"
 
-/* Addresses in shared memory. `staging` and `info` are a consumer's own. */
+/* Addresses in shared memory. `staging` and `info` are private to a consumer. */
 struct ring {
     uint32_t operand, units, staging, info, full, empty, order_barriers;
     int stage;
-    uint32_t parity;        /* of the barriers' phase */
-    uint32_t n_order_waits; /* of a consumer, that it had */
+    uint32_t parity;        /* phase parity of the barriers */
+    uint32_t n_order_waits; /* waits of this consumer so far */
 };
 
-/* One thread of the block makes it ready for all. */
+/* One thread initializes the barriers for the block. */
 template <class FORM>
-static __device__ __forceinline__ void ring_init(struct ring *r, const void *room)
+static __device__ __forceinline__ void ring_init(struct ring *r, const void *smem)
 {
-    r->operand = shared_address(room);
+    r->operand = shared_address(smem);
     if (r->operand % SWIZZLE_BYTES != 0)
         __trap();
     r->staging = r->operand + FORM::STAGES * FORM::TILE_BYTES;
@@ -50,7 +50,7 @@ template <class FORM> static __device__ __forceinline__ void advance(struct ring
     }
 }
 
-/* Past n stages that are another's. */
+/* Advances past n stages that the other consumer uses. */
 template <class FORM> static __device__ __forceinline__ void skip(struct ring *r, int n)
 {
     const int at = r->stage + n;
@@ -59,16 +59,16 @@ template <class FORM> static __device__ __forceinline__ void skip(struct ring *r
     r->parity ^= at / FORM::STAGES & 1;
 }
 
-/* Waits for the group's turn: barriers tell phases apart only by their parity, so a group may
- * look at a stage only when the other has had all that come before. The first turn is the first
- * group's. */
+/* Ping-pong order between the consumers. Barriers distinguish phases only by parity, so a group may
+ * wait for a stage only after the other group has seen all earlier stages arrive. Group 0 goes
+ * first. */
 static __device__ __forceinline__ void order_wait(struct ring *r, int group)
 {
     mbarrier_wait(r->order_barriers + group * 8, (r->n_order_waits + (group == 0 ? 1 : 0)) & 1);
     r->n_order_waits++;
 }
 
-/* The group has seen all of its stages come. */
+/* Signals that the group has seen all of its stages arrive. */
 static __device__ __forceinline__ void order_arrive(const struct ring &r, int group)
 {
     mbarrier_arrive(r.order_barriers + (1 - group) * 8);
@@ -86,14 +86,14 @@ static __device__ __forceinline__ uint32_t operand_at(const struct ring &r, int 
     return r.operand + stage * FORM::TILE_BYTES;
 }
 
-/* Of the operand, all terms. */
+/* Chunks of the operand, over all terms. */
 static __device__ __forceinline__ int chunks_of(const struct gemm &g)
 {
     return (int)units_of(matrix_columns(&g.w[0]), UNIT_COLUMNS) * rounding_terms(g.x.rounding);
 }
 
-/* One thread of each of the first TILE_UNITS warps of the group: a unit of W each, and the first
- * the operand too. */
+/* Producer: one thread of each of the first TILE_UNITS warps of the group. Each loads one unit of W
+ * per stage; the first also loads the operand. */
 template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ void produce(const struct launch_plan &p, struct ring r, int warp)
 {

@@ -1,16 +1,15 @@
-/* Products of prompts' rows: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], W MXFP4 and x
- * MXFP8, by block-scaled matrix instructions; or swiglu of pairs of rows, again as MXFP8.
- * Written for sm_120a and sm_121a: compiled and emulated, not executed there. Other cards run it
- * through the emulated instruction.
+/* Prefill GEMM by block-scaled MMAs: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], W MXFP4 and
+ * x MXFP8; or SwiGLU of pairs of rows, stored as MXFP8. Written for sm_120a and sm_121a: compiled
+ * and emulated, not executed there. Other GPUs run it with the emulated instruction.
  *
- * A block computes 64 or 128 rows for 128 tokens, a warp 32 rows for 64 of them. Operands come
- * in stages of 128 columns through a ring in shared memory (mxfp8_ring.cuh). Codes are expanded
- * in registers, 14 instructions for eight; both operands take the columns of a block in the
- * order in which that is cheapest (block_scaled.h).
+ * Work division: a block computes 64 or 128 rows for 128 tokens, a warp 32 rows for 64 of them.
+ * Operands go through a cp.async ring in shared memory, 128 columns per stage (mxfp8_ring.cuh).
+ * Codes are expanded in registers, 14 instructions for eight. Both operands use the column
+ * permutation of a block that makes this cheapest (block_scaled.h).
  *
- * Bytes: the weights as stored once for 128 tokens, x once for 64 or 128 rows, from L2 but for
- * the first. Every sum runs over the columns in order in one accumulator: a token's bits depend
- * on nothing beside it, nor on the tile. */
+ * Traffic: the weights as stored once per 128 tokens, x once per 64 or 128 rows, from L2 except for
+ * the first read. Every sum runs over the columns in order in one accumulator: a token's bits
+ * depend neither on other tokens nor on the tile. */
 #include "cuda/common/mma_block_scaled.cuh"
 #include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/mxfp8.cuh"
@@ -28,15 +27,15 @@ struct mxfp8_gemm {
     struct mxfp8_rows x, units;
 };
 
-/* Where a warp is in its block's tile. */
-struct place {
-    int row_warp; /* its 32 rows */
+/* The position of a warp in its block's tile. */
+struct warp_pos {
+    int row_warp; /* index of its 32 rows */
     int token;    /* its first */
 };
 
-/* ---- products of a warp ---- */
+/* ---- main loop of a warp ---- */
 
-/* What a lane holds of a unit of weights, and of the tokens' scales. */
+/* A lane's part of a unit of weights, and the scales of its tokens. */
 struct unit_regs {
     uint4 codes[WARP_TILES];
     uint32_t row_scales[WARP_TILES], token_scales[WARP_COLS];
@@ -54,12 +53,12 @@ static __device__ __forceinline__ void load_unit_regs(struct unit_regs *h,
     for (int i = 0; i < WARP_TILES; i++)
         h->codes[i] =
             reinterpret_cast<const uint4 *>(unit + (first_tile + i) * MXFP4_TILE_BYTES)[lane];
-    /* bytes 0 and 2 are to be those of the lane's row: g in lanes 4 g, g + 8 in lanes 4 g + 1 */
+    /* the instruction reads bytes 0 and 2: row g in lanes 4 g, row g + 8 in lanes 4 g + 1 */
     h->row_scales[0] = scales.x >> lane % 2 * 8;
     h->row_scales[1] = scales.y >> lane % 2 * 8;
 }
 
-/* One block of the stage's four; tokens: the warp's first one's bytes. */
+/* One block of the stage's four; tokens: address of the warp's first token. */
 template <int BLOCK>
 static __device__ __forceinline__ void add_block(float acc[WARP_TILES][WARP_COLS][4],
                                                  const struct unit_regs &h,
@@ -93,14 +92,14 @@ static __device__ __forceinline__ void add_block(float acc[WARP_TILES][WARP_COLS
 template <int ROWS>
 static __device__ __forceinline__ void add_stage(float acc[WARP_TILES][WARP_COLS][4],
                                                  const unsigned char *stage,
-                                                 const struct place &place)
+                                                 const struct warp_pos &warp_pos)
 {
     typedef struct shape<ROWS> S;
-    const unsigned char *tokens = stage + S::CODES_AT + place.token * STAGE_COLUMNS;
+    const unsigned char *tokens = stage + S::CODES_AT + warp_pos.token * STAGE_COLUMNS;
     const uint32_t *scales = reinterpret_cast<const uint32_t *>(stage + S::SCALES_AT) +
-                             place.token + threadIdx.x % WARP_LANES / 4;
-    const unsigned char *unit = stage + place.row_warp / 2 * UNITS_BYTES;
-    const int first_tile = place.row_warp % 2 * WARP_TILES;
+                             warp_pos.token + threadIdx.x % WARP_LANES / 4;
+    const unsigned char *unit = stage + warp_pos.row_warp / 2 * UNITS_BYTES;
+    const int first_tile = warp_pos.row_warp % 2 * WARP_TILES;
     struct unit_regs h;
 
 #pragma unroll
@@ -118,26 +117,26 @@ static __device__ __forceinline__ void add_stage(float acc[WARP_TILES][WARP_COLS
 template <int ROWS>
 static __device__ __forceinline__ void
 add_columns(float acc[WARP_TILES][WARP_COLS][4], const struct source<ROWS> &source,
-            const struct place &place, unsigned char *ring, int n_stages, bool is_needed)
+            const struct warp_pos &warp_pos, unsigned char *ring, int n_stages, bool is_needed)
 {
     typedef struct shape<ROWS> S;
 
     for (int i = 0; i < S::STAGES - 1; i++)
         copy_stage<ROWS>(ring + i * S::STAGE_BYTES, source, i, n_stages);
     for (int i = 0, slot = 0; i < n_stages; i++) {
-        const int last = (slot == 0 ? S::STAGES : slot) - 1; /* read a stage ago */
+        const int last = (slot == 0 ? S::STAGES : slot) - 1; /* the stage read last */
 
         cp_async_wait<S::STAGES - 2>();
         __syncthreads();
         copy_stage<ROWS>(ring + last * S::STAGE_BYTES, source, i + S::STAGES - 1, n_stages);
         if (is_needed)
-            add_stage<ROWS>(acc, ring + slot * S::STAGE_BYTES, place);
+            add_stage<ROWS>(acc, ring + slot * S::STAGE_BYTES, warp_pos);
         slot = slot + 1 == S::STAGES ? 0 : slot + 1;
     }
     __syncthreads();
 }
 
-/* ---- ends: a lane has rows 2 g and 2 g + 1 of a tile, tokens 2 t and 2 t + 1 of eight ---- */
+/* ---- epilogue: a lane has rows 2 g and 2 g + 1 of a tile, tokens 2 t and 2 t + 1 of eight ---- */
 
 static __device__ float bias_at(const struct mxfp8_gemm &p, const struct task &task, int64_t row)
 {
@@ -148,7 +147,7 @@ static __device__ float bias_at(const struct mxfp8_gemm &p, const struct task &t
     return weight_at(bias, 0, bias->n_dims == 1 ? 0 : task.expert, row);
 }
 
-/* Of a lane's rows in each of the warp's tiles; row: its first. */
+/* Biases of a lane's rows in each of the warp's tiles; row: the first of them. */
 static __device__ __forceinline__ void find_bias(float bias[WARP_TILES][2],
                                                  const struct mxfp8_gemm &p,
                                                  const struct task &task, int64_t row)
@@ -158,7 +157,7 @@ static __device__ __forceinline__ void find_bias(float bias[WARP_TILES][2],
         bias[i / 2][i % 2] = bias_at(p, task, row + i / 2 * TILE_ROWS + i % 2);
 }
 
-/* row: of the lane's in the warp's first tile. */
+/* row: the lane's first, in the warp's first tile. */
 static __device__ void store_rows(const float acc[WARP_TILES][WARP_COLS][4],
                                   const struct mxfp8_gemm &p, const struct task &task, int64_t row,
                                   int token)
@@ -184,8 +183,8 @@ static __device__ void store_rows(const float acc[WARP_TILES][WARP_COLS][4],
     }
 }
 
-/* acc[..][..][0 and 1] = gated units; sizes: the largest of the warp's 16, for each of its
- * tokens. */
+/* acc[..][..][0 and 1] = gated units; sizes: for each token, the largest magnitude of the warp's
+ * 16. */
 static __device__ void gate_units(float acc[WARP_TILES][WARP_COLS][4], uint32_t *sizes,
                                   const struct mxfp8_gemm &p, const struct task &task, int64_t row)
 {
@@ -211,15 +210,16 @@ static __device__ void gate_units(float acc[WARP_TILES][WARP_COLS][4], uint32_t 
     }
 }
 
-/* A block of 32 units is that of two warps: the even one has its first 16, and stores the scale.
- * Lane 4 g + t has units 8 i + g of them. */
+/* A block of 32 units belongs to two warps: the even one has the first 16 and stores the scale.
+ * Lane 4 g + t has units 8 i + g. */
 static __device__ void store_units(const float acc[WARP_TILES][WARP_COLS][4], const uint32_t *sizes,
                                    const uint32_t *others, const struct mxfp8_rows &units,
-                                   const struct task &task, const struct place &place, int token)
+                                   const struct task &task, const struct warp_pos &warp_pos,
+                                   int token)
 {
     const int lane = threadIdx.x % WARP_LANES;
-    const int64_t block = task.row / UNIT_ROWS + place.row_warp / 2;
-    const int byte = place.row_warp % 2 * WARP_TILES * 8 + mxfp8_position(lane / 4);
+    const int64_t block = task.row / UNIT_ROWS + warp_pos.row_warp / 2;
+    const int byte = warp_pos.row_warp % 2 * WARP_TILES * 8 + mxfp8_position(lane / 4);
 
     if (block * MXFP4_BLOCK >= units.n_columns)
         return;
@@ -239,7 +239,7 @@ static __device__ void store_units(const float acc[WARP_TILES][WARP_COLS][4], co
                 scale == SCALE_NAN
                     ? 0
                     : (uint8_t)pair_e4m3(acc[i][k / 2][k % 2] * mxfp8_factor(scale), 0.0f);
-        if (lane / 4 == 0 && place.row_warp % 2 == 0)
+        if (lane / 4 == 0 && warp_pos.row_warp % 2 == 0)
             units.scales[entry * mxfp8_scales_stride(units.n_columns) + block] = (uint8_t)scale;
     }
 }
@@ -254,29 +254,30 @@ static __global__ void __launch_bounds__(shape<ROWS>::THREADS, shape<ROWS>::BLOC
     extern __shared__ __align__(128) unsigned char ring[];
     __shared__ uint32_t sizes[S::WARPS][WARP_TOKENS];
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    /* neighbouring warps have the same tokens: those with none are spread over the schedulers */
-    const struct place place = {warp % S::ROW_WARPS, warp / S::ROW_WARPS * WARP_TOKENS};
+    /* adjacent warps have the same tokens, so that warps without tokens are spread over the
+     * schedulers */
+    const struct warp_pos warp_pos = {warp % S::ROW_WARPS, warp / S::ROW_WARPS * WARP_TOKENS};
     struct task task;
 
     if (!find_task<ROWS>(p.m, &task))
         return;
     for (int t0 = blockIdx.z * TOKENS; t0 < task.n; t0 += gridDim.z * TOKENS) {
-        const int64_t row = task.row + place.row_warp * WARP_ROWS + lane / 4 * 2;
-        const int token = t0 + place.token + lane % 4 * 2;
+        const int64_t row = task.row + warp_pos.row_warp * WARP_ROWS + lane / 4 * 2;
+        const int token = t0 + warp_pos.token + lane % 4 * 2;
         float acc[WARP_TILES][WARP_COLS][4] = {};
         struct source<ROWS> source;
 
         find_source<ROWS>(&source, p.m, p.x, task, t0);
-        add_columns<ROWS>(acc, source, place, ring,
+        add_columns<ROWS>(acc, source, warp_pos, ring,
                           (int)units_of(matrix_columns(task.w), STAGE_COLUMNS),
-                          t0 + place.token < task.n);
+                          t0 + warp_pos.token < task.n);
         if (!p.m.is_swiglu) {
             store_rows(acc, p, task, row, token);
             continue;
         }
         gate_units(acc, sizes[warp], p, task, row);
         __syncthreads();
-        store_units(acc, sizes[warp], sizes[warp ^ 1], p.units, task, place, token);
+        store_units(acc, sizes[warp], sizes[warp ^ 1], p.units, task, warp_pos, token);
     }
 }
 

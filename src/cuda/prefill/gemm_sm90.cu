@@ -1,27 +1,27 @@
-/* Products of many rows on Hopper: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], for one
- * matrix or for the stack of experts, whose rows expert_lists.cu has listed.
+/* Prefill GEMM by wgmma: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], for one matrix, or
+ * grouped over the experts, whose rows expert_lists.cu has listed.
  *
- * A block walks over tiles of 256, 128 or 64 rows of W and up to 128 tokens. One warpgroup
- * loads: units of W as they are packed, a warp each, and the tokens' operand, 64 columns at a
- * time, through a ring in shared memory. Two warpgroups compute by wgmma, with W as operand A
- * from registers: a warp's tile of a unit is its part of A. While the products of one unit run,
- * the next unit's codes become FP16. Of a tile of 256 or 128 rows each group has half; tiles of
- * 64 rows go to the groups by turns.
+ * Work division: persistent, warp-specialized blocks loop over tiles of 256, 128 or 64 rows of W
+ * and up to 128 tokens. The producer warpgroup loads packed units of W, one per warp, and the
+ * tokens' operand into a shared-memory pipeline, 64 columns per stage. Two consumer warpgroups run
+ * wgmma with W as operand A from registers: a warp's tile of a unit is its part of A. The next unit
+ * is expanded to FP16 while the wgmmas of the current one run. Each consumer has half of a tile of
+ * 256 or 128 rows; tiles of 64 rows alternate between the consumers (ping-pong).
  *
- * MXFP4: a code times its block's scale, relative to the row's largest, is an FP16 number: exact
- * down to 2^-24 of the largest, and the rest follows at the end. BF16: as it is. Each sum runs
- * over all columns in order, in one accumulator: its bits depend on nothing but its row and its
- * token.
+ * MXFP4: a code times its block's scale, relative to the row's largest, is an FP16 number. It is
+ * exact down to 2^-24 of the largest; the epilogue applies the remaining factor. BF16 is used as
+ * stored. Each sum runs over all columns in order, in one accumulator: its bits depend only on its
+ * row and its token.
  *
- * Flops 2 rows columns tokens; bytes 34 a row and 128 a token for each 64 columns of a tile,
- * from L2 but for the first reading. Bound by the tensor cores from some 300 tokens on one
- * matrix, and by the memory below. */
+ * Flops: 2 rows columns tokens. Traffic of a tile per 64 columns: 34 bytes per row and 128 per
+ * token, from L2 except for the first read. Bound by the tensor cores from some 300 tokens per
+ * matrix on, by memory below that. */
 #include "cuda/prefill/gemm_epilogue.cuh"
 #include "cuda/prefill/gemm_ring.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* ---- sums ---- */
+/* ---- main loop ---- */
 
 template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_unit(float (&d)[FORM::SUMS], uint32_t a[K_STEPS][4],
@@ -36,15 +36,15 @@ static __device__ __forceinline__ void add_unit(float (&d)[FORM::SUMS], uint32_t
     wgmma_commit();
 }
 
-/* What the loop over chunks knows. */
+/* State of the loop over chunks. */
 struct walk {
-    int warp;        /* of the group */
-    int first_unit;  /* of the group, in a stage */
-    uint32_t behind; /* the barrier of the stage before; 0: none */
+    int warp;            /* of the group */
+    int first_unit;      /* of the group, in a stage */
+    uint32_t prev_empty; /* `empty` barrier of the previous stage; 0: there was no stage yet */
 };
 
-/* One chunk with unit u of the group, and a stage is given back when the products of its last
- * unit have ended. */
+/* One chunk with unit u of the group. A stage is released when the wgmmas of its last unit have
+ * completed. */
 template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_chunk(float (&d)[FORM::SUMS], uint32_t a[K_STEPS][4],
                                                  struct ring *r, struct walk *w,
@@ -55,16 +55,16 @@ static __device__ __forceinline__ void add_chunk(float (&d)[FORM::SUMS], uint32_
     load_a<FORM>(a, unit_at<FORM>(*r, r->stage, w->first_unit + u), w->warp, rows.scale_shift[u]);
     add_unit<FORM, WIDTH>(d, a, operand_at<FORM>(*r, r->stage));
     wgmma_wait<1>();
-    if (u == 0 && w->behind != 0)
-        mbarrier_arrive(w->behind);
+    if (u == 0 && w->prev_empty != 0)
+        mbarrier_arrive(w->prev_empty);
     if (u + 1 == FORM::UNITS) {
-        w->behind = r->empty + r->stage * 8;
+        w->prev_empty = r->empty + r->stage * 8;
         advance<FORM>(r);
     }
 }
 
-/* All columns of the group's units. Registers of A are filled while the products with the others
- * run. */
+/* All columns of the group's units. Registers of A are filled while the wgmmas that use the other
+ * registers run. */
 template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM::SUMS],
                                                    struct ring *r, int n_chunks, int group,
@@ -93,7 +93,7 @@ static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM:
     if (FORM::IS_PINGPONG)
         order_arrive(*r, group);
     wgmma_wait<0>();
-    mbarrier_arrive(w.behind);
+    mbarrier_arrive(w.prev_empty);
 }
 
 /* The group's part of a tile, units from first_unit on. */
@@ -134,7 +134,7 @@ static __device__ __forceinline__ void compute_tile(const struct launch_plan &p,
     group_sync(group);
 }
 
-/* A tile that has no rows for the group: its stages are given back. */
+/* A tile without rows for this group: releases its stages. */
 template <class FORM>
 static __device__ __forceinline__ void skip_tile(const struct launch_plan &p, struct ring *r)
 {
@@ -145,7 +145,7 @@ static __device__ __forceinline__ void skip_tile(const struct launch_plan &p, st
     }
 }
 
-/* Every tile of the block, a part of each; or every second one, whole. */
+/* All tiles of the block, half of each; with ping-pong every second tile, whole. */
 template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ void consume(const struct launch_plan &p, struct ring r,
                                                int group)
@@ -176,11 +176,11 @@ template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ void run(const struct launch_plan &p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    extern __shared__ __align__(1024) unsigned char room[];
+    extern __shared__ __align__(1024) unsigned char smem[];
     const int group = threadIdx.x / GROUP_THREADS, warp = threadIdx.x / WARP_LANES % GROUP_WARPS;
     struct ring r;
 
-    ring_init<FORM>(&r, room);
+    ring_init<FORM>(&r, smem);
     if (group == 0) {
         warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
         if (threadIdx.x % WARP_LANES == 0 && warp < FORM::TILE_UNITS)
@@ -192,12 +192,13 @@ static __device__ __forceinline__ void run(const struct launch_plan &p)
         consume<FORM, WIDTHS...>(p, r, group - 1);
     }
 #else
-    (void)p; /* other cards have no wgmma, and the table no such kernel for them */
+    (void)p; /* other architectures have no wgmma, and the tuning table has no such kernel for
+              * them */
     __trap();
 #endif
 }
 
-/* The report of what ran tells kernels apart by name: rows of a tile. */
+/* The kernel report tells the shapes apart by name: the rows of a tile. */
 template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
 static __global__ void __launch_bounds__(THREADS, 1)
     gemm_256_kernel(const __grid_constant__ struct launch_plan p)

@@ -1,5 +1,5 @@
-/* Which part of a product a block of gemm_sm90.cu computes next, and the sizes that its parts
- * share; the plan of a launch, which gemm_mma.cu has, too. */
+/* Tile scheduler of gemm_sm90.cu and the sizes of its shared-memory pipeline; the launch plan,
+ * which gemm_mma.cu uses, too. */
 #ifndef CUDA_PREFILL_GEMM_TILE_CUH
 #define CUDA_PREFILL_GEMM_TILE_CUH
 
@@ -17,23 +17,23 @@ enum {
     SWIZZLE_BYTES = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
     STAGES_MAX = 12,
     SHARED_BYTES_MAX = 227 << 10,
-    ROW_INFO_BYTES = 8 /* what the threads of a group tell each other of a row */
+    ROW_INFO_BYTES = 8 /* row values that the threads of a group share */
 };
 
 enum format { FORMAT_BF16, FORMAT_MXFP4 };
 
-/* What a kernel is made for: the weights' format, the rows of its tiles and the tokens of its
- * widest, and what follows from them. */
+/* Compile-time parameters of a kernel: the format of the weights, the rows of its tiles, the tokens
+ * of its widest tile, and the sizes that follow from them. */
 template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_> struct kernel_shape {
     enum {
         IS_MXFP4 = FORMAT_ == FORMAT_MXFP4,
         ROWS = ROWS_,
         MAX_TOKENS = MAX_TOKENS_,
         TILE_UNITS = ROWS / UNIT_ROWS,
-        IS_PINGPONG = TILE_UNITS < CONSUMERS, /* a tile is one group's, the next the other's */
-        UNITS = IS_PINGPONG ? TILE_UNITS : TILE_UNITS / CONSUMERS, /* of a group */
+        IS_PINGPONG = TILE_UNITS < CONSUMERS, /* tiles alternate between the consumers */
+        UNITS = IS_PINGPONG ? TILE_UNITS : TILE_UNITS / CONSUMERS, /* per consumer */
         GROUP_ROWS = UNITS * UNIT_ROWS,
-        SUMS = MAX_TOKENS / 2, /* of a thread and unit, in the widest tile */
+        SUMS = MAX_TOKENS / 2, /* accumulators per thread and unit, in the widest tile */
         UNIT_BYTES = IS_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES,
         TILE_BYTES = MAX_TOKENS * OPERAND_ROW_BYTES, /* of the operand */
         ROWS_INFO_BYTES = GROUP_ROWS * ROW_INFO_BYTES,
@@ -46,28 +46,28 @@ template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_> struct kernel_shape {
     };
 };
 
-/* A matrix or stack, as far as it does not depend on the tile. */
+/* The tile-independent facts of a matrix or stack. */
 struct job {
     const unsigned char *data;
     int64_t matrix_bytes, tops_offset;
     int n_rows, n_padded_rows;
-    int first_tile; /* of the rows' tiles of all jobs */
+    int first_tile; /* index among the row tiles of all jobs */
 };
 
 struct launch_plan {
     struct gemm g;
     struct job jobs[MATMUL_JOBS_MAX];
-    int n_row_tiles, n_token_tiles; /* of the tokens; with experts at most, or 0 */
+    int n_row_tiles, n_token_tiles; /* n_token_tiles: with experts an upper bound, or 0 */
 };
 
 struct tile {
-    int job, row; /* its first, of the job */
+    int job, row; /* row: its first, within the job */
     int expert;
     int first, n; /* rows of the operand */
-    int width;    /* n, up to the next width of a product */
+    int width;    /* n, rounded up to an instantiated width */
 };
 
-/* The last of the experts whose tiles begin at `id` or before. */
+/* The last expert whose tiles begin at or before `id`. */
 static __device__ __forceinline__ int expert_of(const struct gemm &g, int n_row_tiles, int id)
 {
     int low = 0, high = *g.n_active;
@@ -83,7 +83,7 @@ static __device__ __forceinline__ int expert_of(const struct gemm &g, int n_row_
     return low;
 }
 
-/* The least of the widths that n tokens fit into; they fall. */
+/* The smallest of the widths, which are descending, that n tokens fit into. */
 template <int... WIDTHS> static __device__ __forceinline__ int width_of(int n)
 {
     int width = 0;
@@ -92,7 +92,7 @@ template <int... WIDTHS> static __device__ __forceinline__ int width_of(int n)
     return width;
 }
 
-/* Tiles of the same weights are neighbours: they are read from the memory once. */
+/* Tiles of the same weights have consecutive ids, so that the weights are read from memory once. */
 template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, int id,
                                                  struct tile *out)
@@ -145,7 +145,7 @@ static inline struct job job_of(const struct tensor *w, int first_tile)
             .first_tile = first_tile};
 }
 
-/* By tiles of so many rows of weights. */
+/* Tiles have tile_rows rows of W. */
 static inline struct launch_plan plan_of(const struct gemm *g, int tile_rows, int n_token_tiles)
 {
     struct launch_plan p = {.g = *g, .jobs = {}, .n_row_tiles = 0, .n_token_tiles = n_token_tiles};

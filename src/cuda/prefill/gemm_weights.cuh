@@ -1,5 +1,4 @@
-/* What the kernel of gemm_sm90.cu takes from the weights: operand A in registers, and what goes
- * with a row. */
+/* Weights of gemm_sm90.cu: expansion of operand A to registers, and the per-row values. */
 #ifndef CUDA_PREFILL_GEMM_WEIGHTS_CUH
 #define CUDA_PREFILL_GEMM_WEIGHTS_CUH
 
@@ -33,15 +32,15 @@ static __device__ __forceinline__ uint32_t times_f16(uint32_t x, uint32_t y)
     return product;
 }
 
-/* 2^15 times a scale relative to its row's largest, twice, as FP16; `less` is 30 minus the
- * largest's code. */
+/* Two copies of 2^15 times a scale relative to the row's largest, as FP16. `scale_shift` is 30
+ * minus the code of the largest. */
 static __device__ __forceinline__ uint32_t relative_scale(uint32_t code, int scale_shift)
 {
     return (uint32_t)max((int)code + scale_shift, 0) * 0x04000400u;
 }
 
-/* A lane's part of a unit: fragments of the K_STEPS products. `less` is for its even row and its
- * odd one. */
+/* A lane's part of a unit: fragments of the K_STEPS wgmmas. `scale_shift` is for its even row and
+ * its odd row. */
 static __device__ __forceinline__ void expand_mxfp4(uint32_t a[K_STEPS][4], uint4 codes,
                                                     uint32_t scales, const int scale_shift[2])
 {
@@ -86,14 +85,14 @@ static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t u
     }
 }
 
-/* ---- rows ---- */
+/* ---- per-row values ---- */
 
-/* What the products need of a thread's rows: two of each unit of its group. */
+/* Per-row values that the expansion needs: two rows of each unit of the group. */
 template <class FORM> struct my_rows {
     int scale_shift[FORM::UNITS][2]; /* 30 minus the code of the largest scale */
 };
 
-/* All threads of the group. */
+/* Barrier over the threads of the group. */
 static __device__ __forceinline__ void group_sync(int group)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"((int)GROUP_THREADS) : "memory");
@@ -114,7 +113,7 @@ static __device__ __forceinline__ float bias_at(const struct launch_plan &p,
     return bias->n_dims == 1 ? weight_at(bias, 0, 0, row) : weight_at(bias, 0, tile.expert, row);
 }
 
-/* The first of a thread's rows, of those of its group; its unit is the group's first. */
+/* The thread's first row, relative to the group's; it is in the group's first unit. */
 static __device__ __forceinline__ int my_row(void)
 {
     const int thread = threadIdx.x % GROUP_THREADS;
@@ -122,8 +121,8 @@ static __device__ __forceinline__ int my_row(void)
     return thread / WARP_LANES * TILE_ROWS + thread % WARP_LANES / 4 * 2;
 }
 
-/* The group's rows begin at first_row of the tile's job. Each thread looks one up for all: 30
- * minus the code of its largest scale, and its bias. */
+/* The group's rows begin at first_row of the tile's job. Each thread loads one row's values for the
+ * group: 30 minus the code of its largest scale, and its bias. */
 template <class FORM>
 static __device__ __forceinline__ void find_rows(const struct launch_plan &p,
                                                  const struct tile &tile, int first_row, int group,

@@ -1,6 +1,5 @@
-/* What a block of the MXFP8 product works at, and the ring in shared memory through which its
- * operands come: stages of 128 columns, the weights' units as they lie and then 128 tokens'
- * codes and scales. What lies beyond the matrices comes as zeros. */
+/* Tile assignment and shared-memory ring of the MXFP8 GEMM. A stage has 128 columns: packed units
+ * of weights, then codes and scales of 128 tokens. Data past the end of a matrix is zero-filled. */
 #ifndef CUDA_PREFILL_MXFP8_RING_CUH
 #define CUDA_PREFILL_MXFP8_RING_CUH
 
@@ -19,7 +18,7 @@ enum {
     TOKEN_PIECES = STAGE_COLUMNS / PIECE_BYTES,
     WARP_ROWS = 32,
     WARP_TOKENS = 64,
-    SHARED_BYTES_MAX = 99 * 1024 /* of a block of sm_120 and 121 */
+    SHARED_BYTES_MAX = 99 * 1024 /* per block, on sm_120 and sm_121 */
 };
 
 template <int ROWS> struct shape {
@@ -29,7 +28,7 @@ template <int ROWS> struct shape {
         WARPS = ROW_WARPS * (TOKENS / WARP_TOKENS),
         THREADS = WARPS * WARP_LANES,
         TOKEN_STEPS = TOKENS * TOKEN_PIECES / THREADS,
-        /* two blocks of 64 rows go to a multiprocessor */
+        /* two blocks of 64 rows fit on an SM */
         BLOCKS_AT_ONCE = UNITS == 1 ? 2 : 1,
         STAGES = UNITS == 1 ? 2 : 3,
         CODES_AT = UNITS * UNITS_BYTES,
@@ -37,13 +36,13 @@ template <int ROWS> struct shape {
         STAGE_BYTES = SCALES_AT + TOKENS * STAGE_BLOCKS,
         SHARED_BYTES = STAGES * STAGE_BYTES
     };
-    static_assert(THREADS == UNITS * UNIT_THREADS, "who copies weights");
+    static_assert(THREADS == UNITS * UNIT_THREADS, "UNIT_THREADS copy each unit");
     static_assert(BLOCKS_AT_ONCE * (SHARED_BYTES + 3 * 1024) <= SHARED_BYTES_MAX, "shared memory");
 };
 
-/* ---- what is to be done ---- */
+/* ---- tile assignment ---- */
 
-/* A block's rows of weights, and tokens. */
+/* The rows of weights and the tokens of a block. */
 struct task {
     const struct tensor *w;
     int job;
@@ -72,7 +71,7 @@ template <int ROWS> static __device__ bool find_task(const struct matmul &m, str
 
 /* ---- copies ---- */
 
-/* n_bytes: of the 16 that are there, the rest are zeros. */
+/* n_bytes: valid bytes of the 16; the rest is zero-filled. */
 static __device__ __forceinline__ void copy_16(void *to, const void *from, int n_bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
@@ -94,23 +93,23 @@ static __device__ __forceinline__ void cp_async_commit(void)
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* All but the N youngest groups of this thread have come. */
+/* Waits for all but the N youngest groups of this thread. */
 template <int N> static __device__ __forceinline__ void cp_async_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* What a thread copies of every stage: pieces of 64 rows' units, the same piece of some tokens,
+/* A thread's part of each stage's copies: pieces of 64 rows' units, the same piece of some tokens,
  * and the scales of one. */
 template <int ROWS> struct source {
     const unsigned char *weights;
-    int64_t weights_bytes;                          /* of those rows, from there on */
+    int64_t weights_bytes;                          /* of those rows, from `weights` on */
     const uint8_t *codes[shape<ROWS>::TOKEN_STEPS]; /* at the first stage; NULL: no such token */
     const uint8_t *scales;
     int64_t n_columns;
 };
 
-/* Row of x of the task's token; -1: it has no such token. */
+/* The row of x of a token of the task; -1: there is no such token. */
 static __device__ __forceinline__ int64_t row_of_token(const struct matmul &m,
                                                        const struct task &task, int token)
 {
@@ -166,8 +165,8 @@ static __device__ __forceinline__ void copy_weights(unsigned char *to,
     }
 }
 
-/* Blocks of 32 columns of token r lie at place block ^ r % 4: eight tokens are read without
- * conflict. */
+/* The block of 32 columns with index b of token r is at position b ^ r % 4, so that reads of eight
+ * tokens have no bank conflicts. */
 static __device__ __forceinline__ int codes_offset(int token, int block)
 {
     return token * STAGE_COLUMNS + (block ^ token % STAGE_BLOCKS) * MXFP4_BLOCK;
@@ -200,7 +199,7 @@ static __device__ __forceinline__ void copy_tokens(unsigned char *to,
                                                     : STAGE_BLOCKS);
 }
 
-/* Asks for a stage, if there is such; a group of copies either way. */
+/* Starts the copies of a stage, if it exists; commits a group in either case. */
 template <int ROWS>
 static __device__ __forceinline__ void
 copy_stage(unsigned char *to, const struct source<ROWS> &from, int stage, int n_stages)

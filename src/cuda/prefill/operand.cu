@@ -1,5 +1,6 @@
-/* Rows of floats to operands (gemm.h): a thread makes one piece of 16 bytes, and writes it
- * wherever the row goes. Reads 4 bytes a number and writes 2 a copy: bound by memory. */
+/* Converts rows of floats to GEMM operands (gemm.h). A thread makes one piece of 16 bytes and
+ * stores it to every copy of the row. Reads 4 bytes per number and writes 2 per copy; memory
+ * bound. */
 #include "cuda/prefill/gemm.h"
 #include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/mma.cuh"
@@ -13,7 +14,7 @@ struct conversion {
     int n_copies;
 };
 
-/* Numbers `column` and the next one of a row. */
+/* Elements `column` and column + 1 of a row; zeros past the end. */
 static __device__ float2 two_of(const float *x, int64_t column, int64_t n)
 {
     if (n % 2 == 0 && column < n)
@@ -21,7 +22,7 @@ static __device__ float2 two_of(const float *x, int64_t column, int64_t n)
     return make_float2(column < n ? x[column] : 0.0f, column + 1 < n ? x[column + 1] : 0.0f);
 }
 
-/* The next term of a piece's numbers, which is taken away from them. */
+/* The next term of a piece; it is subtracted from v. */
 template <enum rounding ROUNDING> static __device__ uint4 load_piece(float2 v[4])
 {
     uint32_t words[4];
@@ -41,7 +42,7 @@ template <enum rounding ROUNDING> static __device__ uint4 load_piece(float2 v[4]
     return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-/* A piece of all copies of a row, and of all terms. */
+/* One piece, for all terms and all copies of a row. */
 template <enum rounding ROUNDING>
 static __device__ void store_piece(const struct conversion &c, int64_t from, int64_t chunk,
                                    int piece, float2 v[4])
