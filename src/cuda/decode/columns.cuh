@@ -1,27 +1,27 @@
-/* What products of several tokens share: rounded rows of tokens come through the ring beside the
- * weights, and a word of weights is expanded once for all of them.
+/* Shared code of decode GEMMs with several tokens: rounded rows of tokens go through the ring
+ * beside the weights, and a word of weights is expanded once for all tokens of the block.
  *
- * Of a unit's 64 columns a slot holds (block of 32 columns, token, 32 numbers of 16 bits): what
- * decode.cuh calls fragments, for one unit and 8 COLS tokens. */
+ * For each unit of 64 columns a slot holds (block of 32 columns, token, 32 numbers of 16 bits): the
+ * fragments of decode.cuh, for one unit and 8 COLS tokens. */
 #ifndef CUDA_DECODE_COLUMNS_CUH
 #define CUDA_DECODE_COLUMNS_CUH
 
 #include "cuda/decode/decode.cuh"
 
 enum {
-    PIECE = LANE_BYTES / 2, /* numbers of one copy */
+    PIECE = LANE_BYTES / 2, /* numbers per copy */
     UNIT_PIECES = UNIT_COLUMNS / PIECE,
     BLOCK_PIECES = MXFP4_BLOCK / PIECE,
-    TOKENS_AT_ONCE = WARP_LANES / UNIT_PIECES /* of which the lanes copy a piece each */
+    TOKENS_AT_ONCE = WARP_LANES / UNIT_PIECES /* copied at once, a piece per lane */
 };
 
-/* A stage of the ring: a unit's tiles, and then its tokens. */
+/* A stage of the ring: a unit's tiles, then its tokens. */
 template <class SHAPE_, int COLS_> struct columns_shape {
     typedef SHAPE_ SHAPE;
     enum {
         COLS = COLS_,
         TOKENS = COLS * COLUMN_TOKENS,
-        COPIES = TOKENS / TOKENS_AT_ONCE, /* of a lane for the tokens */
+        COPIES = TOKENS / TOKENS_AT_ONCE, /* copies per lane for the tokens */
         TOKENS_AT = SHAPE::STAGE_BYTES,
         STAGE_BYTES = TOKENS_AT + UNIT_BLOCKS * TOKENS * TOKEN_BLOCK_BYTES,
         WARP_BYTES = SHAPE::STAGES * STAGE_BYTES,
@@ -29,9 +29,9 @@ template <class SHAPE_, int COLS_> struct columns_shape {
     };
 };
 
-/* ---- shared memory by addresses of 32 bits, with constant distances in the instruction ---- */
+/* ---- shared memory by 32-bit addresses, with constant offsets in the instruction ---- */
 
-/* Asks for sixteen bytes. */
+/* Starts a copy of 16 bytes. */
 template <int TO, int FROM>
 static __device__ __forceinline__ void copy_piece(uint32_t to, const void *from)
 {
@@ -45,7 +45,7 @@ static __device__ __forceinline__ void copy_at(uint32_t to, const void *from)
     copy_piece<0, 0>(to, from);
 }
 
-/* The same, or zeros. */
+/* The same, or zero-fills. */
 static __device__ __forceinline__ void copy_or_zero_at(uint32_t to, const void *from, bool is_there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
@@ -106,14 +106,14 @@ static __device__ __forceinline__ void store_shared(uint32_t to, uint4 v)
                  : "memory");
 }
 
-/* ---- where warps meet: barriers in shared memory that warps arrive at without waiting ---- */
+/* ---- mbarriers: warps arrive without blocking ---- */
 
 static __device__ __forceinline__ void barrier_init(uint32_t at, int n_arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(n_arrivals) : "memory");
 }
 
-/* Of every lane that has something to tell: see mbarrier_arrive() in wgmma.cuh. */
+/* Every lane that wrote data arrives itself: see mbarrier_arrive() in wgmma.cuh. */
 static __device__ __forceinline__ void barrier_arrive(uint32_t at)
 {
     asm volatile("{\n"
@@ -123,7 +123,7 @@ static __device__ __forceinline__ void barrier_arrive(uint32_t at)
                  : "memory");
 }
 
-/* For the end of the phase with this parity. */
+/* Waits for the end of the phase with this parity. */
 static __device__ __forceinline__ void barrier_wait(uint32_t at, int parity)
 {
     uint32_t is_over;
@@ -132,7 +132,7 @@ static __device__ __forceinline__ void barrier_wait(uint32_t at, int parity)
         asm volatile("{\n"
                      ".reg .pred over;\n"
 #if __CUDA_ARCH__ >= 900
-                     "mbarrier.try_wait.parity.shared.b64 over, [%1], %2;\n" /* sleeps a while */
+                     "mbarrier.try_wait.parity.shared.b64 over, [%1], %2;\n" /* may suspend */
 #else
                      "mbarrier.test_wait.parity.shared.b64 over, [%1], %2;\n"
 #endif
@@ -146,7 +146,7 @@ static __device__ __forceinline__ void barrier_wait(uint32_t at, int parity)
 
 /* ---- tokens ---- */
 
-/* Which of a unit's pieces a lane copies, and of which token first. */
+/* The piece of a unit that this lane copies, and its first token. */
 static __device__ __forceinline__ int lane_piece(void)
 {
     return threadIdx.x % UNIT_PIECES;
@@ -157,8 +157,8 @@ static __device__ __forceinline__ int lane_token(void)
     return threadIdx.x % WARP_LANES / UNIT_PIECES;
 }
 
-/* acc += a tile's block of 32 columns of MXFP4 times 8 COLS tokens: decode.cuh's
- * multiply_mxfp4(), the words expanded once. */
+/* acc += a tile's block of 32 columns of MXFP4 times 8 COLS tokens: multiply_mxfp4() of decode.cuh
+ * with the words expanded once. */
 template <int COLS>
 static __device__ __forceinline__ void multiply_columns(float acc[COLS][4], uint32_t low_word,
                                                         uint32_t high_word, float low_scale,
@@ -184,8 +184,8 @@ static __device__ __forceinline__ void multiply_columns(float acc[COLS][4], uint
     }
 }
 
-/* acc += a unit's tiles times its tokens. Addresses are the lane's; of the scales, from a tile's
- * to the next one's SCALES_STEP bytes. */
+/* acc += a unit's tiles times its tokens. Addresses are the lane's; SCALES_STEP is the stride in
+ * bytes from one tile's scales to the next's. */
 template <int TILES, int COLS, int SCALES_STEP>
 static __device__ __forceinline__ void multiply_tiles(float acc[TILES][COLS][4], uint32_t tiles,
                                                       uint32_t scales, uint32_t tokens)
@@ -208,10 +208,10 @@ static __device__ __forceinline__ void multiply_tiles(float acc[TILES][COLS][4],
     }
 }
 
-/* ---- sums of a block: (eighth of the units, tile, token, 16 rows) ---- */
+/* ---- partial sums of a block: (eighth of the units, tile, token, 16 rows) ---- */
 
 enum {
-    SUMS_STRIDE = 20 /* floats from a token's 16 sums to the next's: no two lanes in one bank */
+    SUMS_STRIDE = 20 /* token stride in floats, padded so that no two lanes use the same bank */
 };
 
 template <int TILES, int COLS>
@@ -220,7 +220,7 @@ static __device__ __forceinline__ int sum_at(int eighth, int tile, int token)
     return ((eighth * TILES + tile) * COLS * COLUMN_TOKENS + token) * SUMS_STRIDE;
 }
 
-/* Those of this warp, which has an eighth. */
+/* Stores the partial sums of this warp, which has one eighth of the units. */
 template <int TILES, int COLS>
 static __device__ __forceinline__ void store_columns(float *sums, const float acc[TILES][COLS][4])
 {
@@ -237,7 +237,7 @@ static __device__ __forceinline__ void store_columns(float *sums, const float ac
                     make_float2(acc[i][c][k], acc[i][c][k + 2]);
 }
 
-/* Of a token and the block's row i, all eighths in their order. */
+/* The sum of row i of the block for a token: all eighths, in order. */
 template <int TILES, int COLS, bool IS_MXFP4>
 static __device__ __forceinline__ float sum_of_eighths(const float *sums, int token, int i)
 {

@@ -1,12 +1,12 @@
-/* What the decode products share beside their rows (decode_rows.cuh): a warp's share of a
- * product, and the sums of the warps.
+/* Shared code of the decode GEMMs, besides their rows (decode_rows.cuh): split-K over the warps of
+ * a block, and the reduction of the partial sums.
  *
- * A block multiplies TILES tiles of 16 rows, all columns of them, with up to 8 COLS tokens. Its
- * warps take every eighth unit of 64 columns, out of their rings (ring.cuh); their sums are
- * added in order. The same operations in the same order as in matmul.cu: a token's bits depend
- * on neither the kernel nor the tokens beside it.
+ * A block multiplies TILES tiles of 16 rows, all columns, with up to 8 COLS tokens. Each of its
+ * eight warps takes every eighth unit of 64 columns from its own ring (ring.cuh). The partial sums
+ * of the warps are added in warp order. Operations and order are those of matmul.cu: a token's bits
+ * depend neither on the kernel nor on the other tokens.
  *
- * Sums: (part, warp, tile, token, 16 rows) floats. */
+ * Partial sums: (part, warp, tile, token, 16 rows) floats. */
 #ifndef CUDA_DECODE_DECODE_CUH
 #define CUDA_DECODE_DECODE_CUH
 
@@ -18,11 +18,11 @@
 
 enum { COLUMN_TOKENS = 8 };
 
-/* MXFP4 codes enter the product as 2^-14 times their value. */
+/* MXFP4 codes enter the MMA as 2^-14 times their value. */
 static const float CODE_UNIT = 16384.0f;
 
-/* word * FACTOR, where the compiler does not see it: its shifts and sums would go to the pipe
- * that is busiest, and a factor in constant memory would be waited for at every unit. */
+/* word * FACTOR, opaque to the compiler. It would turn the multiplication into shifts and adds for
+ * the busiest pipe, or wait at every unit for a factor in constant memory. */
 template <int FACTOR> static __device__ __forceinline__ uint32_t times(uint32_t word)
 {
     uint32_t product;
@@ -40,7 +40,7 @@ static __device__ __forceinline__ void decode_word(uint32_t out[4], uint32_t wor
     out[3] = times<68>(word & E2M1_FOURTH_BITS) & (uint32_t)E2M1_HALF_MASK;
 }
 
-/* 2^(code - 127) of byte i: 2^-127 is a subnormal number, and smaller than all others. */
+/* 2^(code - 127) of byte i; 2^-127 is subnormal and the smallest of all. */
 static __device__ __forceinline__ float scale_at(uint32_t codes, int i)
 {
     const uint32_t exponent = i == 3 ? codes >> 1 : codes << (23 - 8 * i);
@@ -48,9 +48,9 @@ static __device__ __forceinline__ float scale_at(uint32_t codes, int i)
     return __uint_as_float(max(exponent & 0x7F800000u, 0x00400000u));
 }
 
-/* ---- products ---- */
+/* ---- MMAs ---- */
 
-/* What a lane holds of a unit's tiles. */
+/* A lane's registers for the tiles of a unit. */
 template <class SHAPE> struct unit_regs {
     uint4 words[SHAPE::TILES * SHAPE::TILE_PIECES];
     uint32_t scales[SHAPE::TILES];
@@ -101,8 +101,8 @@ static __device__ __forceinline__ void multiply_bf16(float acc[4], uint4 w0, uin
     mma_bf16(acc, a1, b.z, b.w);
 }
 
-/* acc += one unit times the tokens; `fragments` are those of its first block. A term of a token
- * has sums of its own: a chain of products as long as a term's is what a router's rows wait for. */
+/* acc += one unit times the tokens; `fragments` is the first block's. Each term of a token has its
+ * own accumulators: they shorten the dependency chain of MMAs, which bounds the router. */
 template <class SHAPE, int COLS, int TERMS>
 static __device__ __forceinline__ void
 multiply_unit(float acc[SHAPE::TILES][COLS * TERMS][4], const struct unit_regs<SHAPE> &unit,
@@ -141,7 +141,7 @@ multiply_unit(float acc[SHAPE::TILES][COLS * TERMS][4], const struct unit_regs<S
             }
 }
 
-/* The smallest first. */
+/* Adds the terms of a sum, the smallest first. */
 template <int TERMS>
 static __device__ __forceinline__ float sum_of_terms(const float terms[TERMS][4], int i)
 {
@@ -153,10 +153,10 @@ static __device__ __forceinline__ float sum_of_terms(const float terms[TERMS][4]
     return sum;
 }
 
-enum { WHOLE_STAGES = 6 }; /* of rings that are made for a whole walk */
+enum { WHOLE_STAGES = 6 }; /* of rings that hold a whole walk */
 
-/* acc += all units of a walk of one part that lies in the ring as a whole: nothing is asked for,
- * so that the loads of one unit need not wait for the products of another. */
+/* acc += all units of a walk of one part that is resident in the ring. No refill is issued, so the
+ * loads of one unit need not wait for the MMAs of another. */
 template <class SHAPE, int COLS, int TERMS>
 static __device__ __forceinline__ void
 multiply_whole(float acc[SHAPE::TILES][COLS * TERMS][4], const struct ring<SHAPE> &r, int tile,
@@ -227,14 +227,14 @@ multiply_split(float acc[SHAPE::TILES][COLS][4], struct ring<SHAPE> *r, const PA
     }
 }
 
-/* ---- sums ---- */
+/* ---- partial sums ---- */
 
 static inline HOST_DEVICE int split_sums(int n_tiles, int n_tokens)
 {
     return RING_WARPS * n_tiles * n_tokens * TILE_ROWS;
 }
 
-/* Sums of the units that warp `warp` of eight takes. */
+/* Stores the partial sums of the units that warp `warp` of eight takes. */
 template <int TILES, int COLS>
 static __device__ __forceinline__ void store_sums_of(float *sums, const float acc[TILES][COLS][4],
                                                      int warp, int n_tokens)
@@ -262,7 +262,7 @@ static __device__ __forceinline__ void store_sums(float *sums, const float acc[T
     store_sums_of<TILES, COLS>(sums, acc, threadIdx.x / WARP_LANES, n_tokens);
 }
 
-/* Sum i = (tile * n_tokens + token) * TILE_ROWS + row of all warps. */
+/* Adds up sum i = (tile * n_tokens + token) * TILE_ROWS + row over all warps. */
 template <bool IS_MXFP4>
 static __device__ __forceinline__ float sum_of_warps(const float *sums, int i, int n_tiles,
                                                      int n_tokens)
@@ -275,7 +275,7 @@ static __device__ __forceinline__ float sum_of_warps(const float *sums, int i, i
     return IS_MXFP4 ? sum * CODE_UNIT : sum;
 }
 
-/* Where element i of vector `matrix` of a stack of 16-bit numbers lies, in numbers. */
+/* Index of element i of vector `matrix` in a stack of 16-bit numbers. */
 static __device__ __forceinline__ int upper_at(const struct decode_vector &v, int matrix, int i)
 {
     const int r = matrix % TILE_ROWS, c = i % MXFP4_BLOCK, k = c % 8; /* layout.h: bf16_offset() */
@@ -290,8 +290,8 @@ static __device__ __forceinline__ int upper_at(const struct decode_vector &v, in
            k % 2;
 }
 
-/* Element i as it lies there, so that nobody waits for it before it is used: of 16 bits, or of
- * F32 its bits. */
+/* The raw bits of element i (16 bits, or the 32 bits of F32), without conversion, so that the load
+ * is not waited for before the value is used. */
 static __device__ __forceinline__ uint32_t vector_bits(const struct decode_vector &v, int matrix,
                                                        int i)
 {
@@ -311,8 +311,8 @@ static __device__ __forceinline__ float vector_at(const struct decode_vector &v,
     return __uint_as_float((uint32_t)((const uint16_t *)v.data)[upper_at(v, matrix, i)] << 16);
 }
 
-/* Elements i and i + 1 as they lie there, so that nobody waits for them before they are used; i
- * and the number of elements are even. */
+/* The raw bits of elements i and i + 1, without conversion, so that the loads are not waited for
+ * before the values are used. i and the number of elements are even. */
 static __device__ __forceinline__ uint2 vector_pair_bits(const struct decode_vector &v, int matrix,
                                                          int i)
 {

@@ -1,21 +1,21 @@
-/* The join behind the grouped experts of a decode step (decode_grouped.cu): x += the sum of a
- * token's parts in the order of their rank, and y = norm(x); or h = that sum. A block a token;
- * bound by latency, so that all but the parts is there, and all places are worked out, before
- * they come. */
+/* MoE combine with residual add and RMSNorm after the grouped experts of a decode step
+ * (decode_grouped.cu): x += the gated sum of a token's expert outputs in rank order, and y =
+ * norm(x); or h = that sum. One block per token. Bound by latency: all addresses are computed and
+ * all other inputs are loaded before griddepcontrol.wait. */
 #include "cuda/decode/decode.cuh"
 #include "cuda/decode/norm_weights.cuh"
 
 enum { RANKS_AT_ONCE = 4 };
 
-/* Numbers threadIdx.x + i NORM_THREADS of a row of which `left` are left from the first of them
- * on. */
+/* True if number threadIdx.x + i NORM_THREADS is within the row; `left` numbers remain from the
+ * thread's first on. */
 static __device__ __forceinline__ bool has_number(int left, int i)
 {
     return i * NORM_THREADS < left;
 }
 
-/* A token's parts from a rank on, of the thread's first number, and their gates; the last one
- * again where there is none. */
+/* A token's expert outputs from a rank on, at the thread's first number, and their gates. Missing
+ * ranks repeat the last one. */
 struct ranks {
     const float *parts[RANKS_AT_ONCE];
     float gates[RANKS_AT_ONCE];
@@ -36,7 +36,7 @@ static __device__ __forceinline__ struct ranks ranks_at(const struct decode_grou
     return ranks;
 }
 
-/* x, or zeros: what is left of the row behind number i. */
+/* x, or zeros; `left` numbers of the row remain. */
 static __device__ __forceinline__ struct norm_regs load_partial(const float *x, int left)
 {
     struct norm_regs regs;
@@ -47,7 +47,8 @@ static __device__ __forceinline__ struct norm_regs load_partial(const float *x, 
     return regs;
 }
 
-/* The down product lets this kernel begin when everything in front of itself has ended. */
+/* Everything but the expert outputs may be read before pdl_wait(): the down kernel triggers this
+ * launch after its own pdl_wait(), when all earlier kernels have completed. */
 static __global__ void __launch_bounds__(NORM_THREADS)
     combine_partials(const __grid_constant__ struct decode_grouped p,
                      const __grid_constant__ struct decode_rows rows, float inverse_n)

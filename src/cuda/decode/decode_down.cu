@@ -1,14 +1,15 @@
-/* Stages route and experts of a few rows, second kernel: down, the gates, and the sum over a
- * token's experts.
+/* MoE decode for few rows, second kernel: down projection, gates, and the sum over a token's
+ * experts.
  *
- * A block has HALVES halves of tiles, 8 rows each, of all columns, so that blocks come out even.
- * Two ranks make a tile: lanes 0 to 15 have the rows of one expert, the others those of the
- * next, and two columns of the product are their two inputs. Warp w takes units w, w + 8, ... of
- * SET ranks at once, and those of the next ranks behind them; the sums of the warps are added in
- * order, as in all kernels (decode.cuh).
+ * Work division: a block has HALVES half tiles of 8 rows, all columns; half tiles give all SMs
+ * equal work. Two ranks share a tile: lanes 0 to 15 have the rows of one expert, lanes 16 to 31
+ * those of the next, and two columns of the MMA are their two inputs. Warp w takes units w, w + 8,
+ * ... of SET ranks at once, then those of the next SET ranks. The partial sums of the warps are
+ * added in warp order, as in all kernels (decode.cuh).
  *
- * A block goes through its code twice: first without inputs, while the kernel in front of it
- * still runs, for code that was not run in this layer yet comes from memory, line after line. */
+ * A block executes its code twice. The first pass runs without inputs before griddepcontrol.wait,
+ * to warm up the instruction cache: code that did not run in this layer is fetched from memory line
+ * by line. Memory bound; the weights of each active expert are read once per entry. */
 #include "cuda/decode/router.cuh"
 
 enum {
@@ -21,20 +22,21 @@ enum {
     PAIRS = 2,
     SET = PAIR * PAIRS,
     BLOCK_ROWS = HALVES * HALF_ROWS,
-    SCALE_LANES = 4, /* that copy those of a half, with those of other halves between them */
+    SCALE_LANES = 4, /* for the scales of a half; they are interleaved with other halves' */
     PAIR_SCALES_BYTES = PAIR * SCALE_LANES * LANE_BYTES,
     PAIR_BYTES = HALVES * (MXFP4_TILE_BYTES + PAIR_SCALES_BYTES),
     UNIT_FRAGMENTS_BYTES = UNIT_BLOCKS * SET * TOKEN_BLOCK_BYTES,
     DOWN_REGISTERS = 112
 };
 static_assert((int)BLOCK_ROWS * (int)DECODE_ACTIVE_MAX <= (int)RING_THREADS,
-              "a thread a row and rank");
-static_assert((int)HALVES * (int)SCALE_LANES <= (int)HALF_LANES, "one copy for all scales");
+              "one thread per row and rank");
+static_assert((int)HALVES * (int)SCALE_LANES <= (int)HALF_LANES,
+              "one copy instruction for all scales");
 static_assert((int)DECODE_ACTIVE_MAX % (int)SET == 0, "ranks in whole sets");
 static_assert((int)SET * (int)BLOCK_ROWS * 4 <= (int)UNIT_FRAGMENTS_BYTES,
-              "sums replace fragments");
+              "sums reuse the memory of the fragments");
 
-/* What stage route was asked for, and what this one read. */
+/* Stores the result of stage router, and counts the experts that were read. */
 static __device__ void store_topk(const struct decode_experts &p, int token, const int *ids,
                                   const float *gates)
 {
@@ -48,7 +50,7 @@ static __device__ void store_topk(const struct decode_experts &p, int token, con
         *p.n_read += (uint64_t)(p.n_tokens * p.n_ranks);
 }
 
-/* A token's logits, by one warp. */
+/* A token's logits, computed by one warp. */
 template <bool HAS_SUMS>
 static __device__ __forceinline__ struct candidates token_candidates(const struct decode_experts &p,
                                                                      int token)
@@ -66,13 +68,13 @@ static __device__ __forceinline__ struct candidates token_candidates(const struc
     return candidates_of(p.router_logits + token * p.n_experts, p.n_experts);
 }
 
-/* Half tile i of the block; beyond the matrix its last one. */
+/* Half tile i of the block; past the end of the matrix, its last one. */
 static __device__ __forceinline__ int half_number(const struct decode_experts &p, int i)
 {
     return min((int)blockIdx.x * HALVES + i, (p.down.n_rows - 1) / HALF_ROWS);
 }
 
-/* Bytes from a matrix to half tile i of the block, in the first unit. */
+/* Offset in a matrix of half tile i of the block, in the first unit. */
 static __device__ __forceinline__ int half_offset(const struct decode_experts &p, int i)
 {
     const int half = half_number(p, i);
@@ -80,12 +82,12 @@ static __device__ __forceinline__ int half_offset(const struct decode_experts &p
     return half / UNIT_HALVES * p.down.n_units * MXFP4_UNIT_BYTES + half % UNIT_HALVES * HALF_BYTES;
 }
 
-/* A warp's ring, and what this lane asks for next. */
+/* A warp's ring, and this lane's next copies. */
 template <int STAGES> struct down_walk {
     char *slots;
-    const unsigned char *at[PAIRS]; /* the lane's codes of its rank, of a half tile at offset 0 */
+    const unsigned char *at[PAIRS]; /* the lane's codes of its rank, of half tile 0 */
     int slot, rank, unit;           /* rank: the first of the set */
-    int scales_offset;              /* from there to the scales that it copies */
+    int scales_offset;              /* from `at` to the scales that this lane copies */
 };
 
 template <int STAGES>
@@ -151,16 +153,16 @@ static __device__ __forceinline__ void walk_begin(struct down_walk<STAGES> *walk
     walk_to(walk, p, ids, 0);
 }
 
-/* A warp's units of the gated units of SET entries, as the fragments of as many tokens; entries
- * that are missing are zeros. */
+/* Loads a warp's units of the gated activations of SET entries as MMA fragments. Missing entries
+ * are zeros. */
 static __device__ __forceinline__ void prefetch_set(char *fragments, const uint16_t *units, int n,
                                                     int n_entries, int n_units)
 {
     enum { PIECES = UNIT_COLUMNS / 8, SET_PIECES = SET * PIECES, AT_ONCE = 6 };
     const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int entry = lane / PIECES; /* SET_PIECES is a warp's */
+    const int entry = lane / PIECES; /* a warp loads SET_PIECES pieces */
     const int k0 = w * UNIT_COLUMNS + lane % PIECES * 8;
-    static_assert((int)SET_PIECES == (int)WARP_LANES, "a unit at a time");
+    static_assert((int)SET_PIECES == (int)WARP_LANES, "one unit per iteration");
 
     for (int unit0 = w; unit0 < n_units; unit0 += RING_WARPS * AT_ONCE) {
         uint4 regs[AT_ONCE];
@@ -208,7 +210,7 @@ static __device__ __forceinline__ void multiply_set(float acc[PAIRS][HALVES][4],
         }
 }
 
-/* Sums of a warp: (rank of the set, row of the block). */
+/* Stores a warp's partial sums: (rank of the set, row of the block). */
 static __device__ __forceinline__ void store_halves(float *sums, const float acc[PAIRS][HALVES][4])
 {
     const int lane = threadIdx.x % WARP_LANES, which = lane / HALF_LANES;
@@ -230,7 +232,7 @@ static inline HOST_DEVICE int down_set_bytes(int n_units)
     return (n_units > RING_WARPS ? n_units : (int)RING_WARPS) * UNIT_FRAGMENTS_BYTES;
 }
 
-/* Of row i of the block at a rank. */
+/* The sum of row i of the block at a rank. */
 static __device__ __forceinline__ float sum_of_row(const char *fragments, int set_bytes, int rank,
                                                    int i)
 {
@@ -243,7 +245,7 @@ static __device__ __forceinline__ float sum_of_row(const char *fragments, int se
     return sum * CODE_UNIT;
 }
 
-/* Of a row, rank by rank, a set at once. */
+/* The gated sum of a row over ranks, a set at a time. */
 static __device__ __forceinline__ float
 gated_sum(const float *gates, const float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS], int n_ranks,
           int row)
@@ -255,7 +257,7 @@ gated_sum(const float *gates, const float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS]
         float gate[SET], number[SET];
 
 #pragma unroll
-        for (int i = 0; i < SET; i++) { /* there is room for all ranks, and for whole sets */
+        for (int i = 0; i < SET; i++) { /* arrays are padded to whole sets */
             gate[i] = gates[first + i];
             number[i] = of_rank[first + i][row];
         }
@@ -266,9 +268,8 @@ gated_sum(const float *gates, const float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS]
     return sum;
 }
 
-/* acc = a warp's units of a set times its inputs. When rehearsing, the walk is asked for STAGES
- * units, and what lies in the last slot before its unit is asked for is multiplied, whatever it
- * is. */
+/* acc = a warp's units of a set times its inputs. In the warm-up pass (not is_real) the loop issues
+ * STAGES copies and multiplies whatever the last slot holds. */
 template <int STAGES>
 static __device__ __forceinline__ void
 multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
@@ -388,7 +389,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
     copy_wait<0>();
 }
 
-enum { DOWN_STAGES = 2 }; /* three leave no room for two blocks of the next layer's products */
+enum { DOWN_STAGES = 2 }; /* three leave no space for two QKV blocks of the next layer */
 
 template <bool HAS_SUMS>
 static bool down_of(struct launch_list *list, const struct decode_experts *p)

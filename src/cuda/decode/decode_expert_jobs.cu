@@ -1,6 +1,6 @@
-/* The lists of the grouped experts of a decode step (decode_grouped.cu), by one block: every
- * token's experts, chosen here unless the router did, and for each expert its entries, tokens in
- * their order, in jobs of job_tokens. Bound by latency. */
+/* Job lists for the grouped MoE decode kernels (decode_grouped.cu), by one block: top-k of each
+ * token, unless the router did it, and for each expert its entries in token order, in jobs of up to
+ * job_tokens. Bound by latency. */
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/launch_kernel.cuh"
@@ -11,18 +11,19 @@ enum {
     CHUNKS_MAX = DECODE_ROWS_MAX * DECODE_ACTIVE_MAX / WARP_LANES
 };
 
-/* Where an expert's entries and jobs begin. */
+/* The first entry and job of an expert. */
 struct expert_slot {
     int entry, job;
 };
 
-/* Entries are numbered by chunks of a warp: how many of an expert stand in a chunk, and then in
- * front of it. */
+/* Entries are ranked in warp-sized chunks: counts of an expert per chunk, then their prefix
+ * sums. */
 struct chunks {
     uint16_t of[CHUNKS_MAX][DECODE_EXPERTS_MAX];
 };
 
-/* Experts' first entries and jobs from their counts: a thread an expert. One sum for all three. */
+/* First entries and jobs of the experts from their counts: one thread per expert, one prefix sum
+ * for all three values. */
 static __device__ void list_jobs(const struct decode_grouped &p, int count,
                                  struct expert_slot *first)
 {
@@ -51,7 +52,7 @@ static __device__ void list_jobs(const struct decode_grouped &p, int count,
     }
 }
 
-/* A warp chooses a token's experts. */
+/* One warp selects a token's experts. */
 static __device__ void select_experts(const struct decode_grouped &p, int token, int *ids)
 {
     const int lane = threadIdx.x % WARP_LANES, at = token * p.e.n_ranks + lane;
@@ -65,7 +66,7 @@ static __device__ void select_experts(const struct decode_grouped &p, int token,
     p.e.gates[at] = gate_of(c, lane, p.e.n_ranks);
 }
 
-/* Lanes of the warp with the same expert in front of this one. */
+/* Number of lower lanes of the warp with the same expert. */
 static __device__ __forceinline__ int rank_in_chunk(int id, int *n_same)
 {
     const unsigned same = __match_any_sync(ALL_LANES, id);
@@ -74,7 +75,7 @@ static __device__ __forceinline__ int rank_in_chunk(int id, int *n_same)
     return __popc(same & ((1u << threadIdx.x % WARP_LANES) - 1));
 }
 
-/* One block. Entry i is token i / n_ranks; of an expert they keep their order. */
+/* One block. Entry i is token i / n_ranks; the entries of an expert keep this order. */
 static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     expert_jobs_kernel(const __grid_constant__ struct decode_grouped p)
 {

@@ -1,17 +1,17 @@
-/* Products of several generated rows with a BF16 or MXFP4 matrix, or some of as many columns:
+/* Decode GEMM of several rows with BF16 or MXFP4 matrices of the same number of columns:
  *
  *     out[t][r] = sum over k of W[r][k] x[t][k] + b[r]
  *
- * and stage attn_qkv, whose heads are rotated and go to their pages at once.
+ * and stage attn_qkv, with RoPE and the KV page write in the epilogue.
  *
- * Rows are first rounded, once, to the 16 bits in which they meet the weights. A block then has
- * TILES tiles of 16 rows of weights and up to 8 COLS tokens; each warp brings its units of the
- * weights, and what the tokens have in those columns, through a ring of cp.async, so that no
- * warp waits for another before the sums. The same operations in the same order as in
- * decode.cuh: a token's bits are the same in any kernel.
+ * Work division: rows are first rounded, once, to the 16-bit format of the MMA. A block has TILES
+ * tiles of 16 rows of weights and up to 8 COLS tokens. Each warp copies its units of weights, and
+ * the tokens' columns of these units, through its own cp.async ring, so that no warp waits for
+ * another before the reduction. Operations and order are those of decode.cuh: a token's bits are
+ * the same in every kernel.
  *
- * Bytes: the weights once for TOKENS_MAX tokens (from L2 after the first), and all tokens' rows
- * from L2 for each block. Bound by L2 and by latency. */
+ * Traffic: the weights once per TOKENS_MAX tokens (from L2 after the first), and all tokens' rows
+ * from L2 for each block. Bound by L2 bandwidth and latency. */
 #include "cuda/decode/columns.cuh"
 #include "cuda/decode/heads.cuh"
 
@@ -19,14 +19,14 @@ enum { ROUND_THREADS = 256 };
 
 /* ---- rounding ---- */
 
-/* A block a token. Zeros behind the columns, up to whole units. */
+/* One block per token. Zero-fills the end up to whole units. */
 template <bool IS_MXFP4>
 static __global__ void __launch_bounds__(ROUND_THREADS)
     round_rows(uint16_t *out, const __grid_constant__ struct decode_rows rows)
 {
     const int n_pieces = (int)units_of(rows.n, UNIT_COLUMNS) * (UNIT_COLUMNS / PIECE);
     uint4 *to = (uint4 *)out + (int64_t)blockIdx.x * n_pieces;
-    const float *x = source_row(rows, (int)blockIdx.x); /* the batch is there before the step */
+    const float *x = source_row(rows, (int)blockIdx.x); /* the batch was uploaded before the step */
 
     pdl_wait();
     pdl_launch_dependents();
@@ -64,8 +64,7 @@ template <class SHAPE, int COLS_> struct gemm_tile_shape : columns_shape<SHAPE, 
     };
 };
 
-/* What a block works on: tiles `tile` and every STRIDE-th behind it of a row of units, and
- * tokens. */
+/* Tiles `tile` and every STRIDE-th after it in a row of units, and the tokens of a block. */
 struct gemm_item {
     int job, unit_row, tile, first, n_tokens;
 };
@@ -90,24 +89,24 @@ static __device__ __forceinline__ struct gemm_item item_of_block(const struct de
     return item;
 }
 
-/* The row of the matrix that is the block's row i. */
+/* The matrix row of the block's row i. */
 template <class W> static __device__ __forceinline__ int row_of(const struct gemm_item &item, int i)
 {
     return item.unit_row * UNIT_ROWS + item.tile * TILE_ROWS +
            i / TILE_ROWS * W::SHAPE::STRIDE * TILE_ROWS + i % TILE_ROWS;
 }
 
-/* From a token's rounded row to the next one's. */
+/* Stride of the tokens' rounded rows. */
 static __device__ __forceinline__ int row_bytes_of(const struct decode_gemm &p)
 {
     return p.w[0].n_units * UNIT_COLUMNS * 2;
 }
 
-/* A lane's place in the stream of a warp: its pieces of the next unit. */
+/* A lane's position in the copy stream of its warp: its pieces of the next unit. */
 struct stream {
     const unsigned char *weights;
     const char *tokens;
-    int scales_at, n_tokens; /* scales_at: from the weights */
+    int scales_at, n_tokens; /* scales_at: relative to the weights */
 };
 
 template <class W>
@@ -148,7 +147,7 @@ static __device__ __forceinline__ void fill_weights(struct stream *from, uint32_
     from->weights += RING_WARPS * SHAPE::UNIT_BYTES;
 }
 
-/* Of tokens that there are not, nothing: their columns are not stored. */
+/* Tokens past the end are not copied: their columns are not stored. */
 template <class W>
 static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t slot,
                                                    int row_bytes)
@@ -168,8 +167,8 @@ static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t
     from->tokens += RING_WARPS * UNIT_COLUMNS * 2;
 }
 
-/* acc += the unit in a slot times its tokens. Little is held at a time: the sums take most
- * registers. */
+/* acc += the unit in a slot times its tokens. Few values are live at once, because the accumulators
+ * take most registers. */
 template <class W>
 static __device__ __forceinline__ void multiply_slot(float acc[W::SHAPE::TILES][W::COLS][4],
                                                      uint32_t slot, int tile)
@@ -214,7 +213,7 @@ static __device__ __forceinline__ void multiply_slot(float acc[W::SHAPE::TILES][
     }
 }
 
-/* ---- results ---- */
+/* ---- epilogue ---- */
 
 template <class W>
 static __device__ __forceinline__ float sum_of(const float *sums, int token, int i)
@@ -222,7 +221,7 @@ static __device__ __forceinline__ float sum_of(const float *sums, int token, int
     return sum_of_eighths<W::SHAPE::TILES, W::COLS, W::SHAPE::IS_MXFP4>(sums, token, i);
 }
 
-/* Every thread has one row of weights, for every so many tokens. */
+/* Each thread stores one row of weights, for a fixed stride of tokens. */
 template <class W>
 static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
                                                   const struct gemm_item &item, const float *sums,
@@ -240,10 +239,9 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
         *out = sum_of<W>(sums, token, i) + biases[i];
 }
 
-/* ---- heads ---- */
+/* ---- epilogue of heads: RoPE and KV page write ---- */
 
-/* A thread has two rows, which are each other's partners in the rotation, for every so many
- * tokens. */
+/* Each thread has two rows, which RoPE rotates together, for a fixed stride of tokens. */
 template <class W>
 static __device__ __forceinline__ void
 store_heads(const struct decode_gemm &p, const struct gemm_item &item, const float *sums,
@@ -319,7 +317,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
         slot = slot == slots + (STAGES - 1) * W::STAGE_BYTES ? slots : slot + W::STAGE_BYTES;
     }
     copy_wait<0>();
-    __syncthreads(); /* sums lie where the rings were */
+    __syncthreads(); /* the partial sums reuse the memory of the rings */
     store_columns<SHAPE::TILES, W::COLS>((float *)shared, acc);
     __syncthreads();
     if (IS_HEADS)
@@ -342,8 +340,8 @@ static bool launch_shape(struct launch_list *list, const struct decode_gemm *p)
         list, dim3((unsigned)(n_items * n_groups)), W::BYTES, *p);
 }
 
-/* Few rows of weights or few tokens: smaller blocks, more of them, and more of their weights
- * under way. */
+/* For few rows of weights or few tokens: smaller blocks, so that there are more of them and more
+ * weight copies are in flight. */
 template <bool IS_HEADS>
 static bool launch_mxfp4(struct launch_list *list, const struct decode_gemm *p)
 {

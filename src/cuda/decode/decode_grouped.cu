@@ -1,38 +1,42 @@
-/* Stage experts of a decode step of many rows: every expert that has tokens is read once for up
- * to DECODE_JOB_TOKENS of them. decode_expert_jobs.cu lists which, and decode_rmsnorm.cu adds a
- * token's parts up.
+/* Grouped MoE GEMMs (up and down) of a decode step with many rows: each active expert is read once
+ * for up to DECODE_JOB_TOKENS of its tokens. decode_expert_jobs.cu lists the jobs;
+ * decode_combine.cu adds up the expert outputs of a token.
  *
- * A job is an expert and some of its entries (tokens at it, in the order of tokens). Blocks, two
- * a multiprocessor, share all rows of all jobs evenly and take their rows one after the other. A
- * job's tokens lie in shared memory (grouped_tokens.cuh). A warp's ring brings the weights, and
- * goes on over the ends of rows and jobs: the stream ends only with the stage. Bytes: the
- * weights of the experts that have tokens. Bound by memory. */
+ * Work division: a job is an expert and some of its entries (tokens at it, in token order).
+ * Persistent blocks, two per SM, split all rows of units of all jobs evenly and process their share
+ * in order. The tokens of a job are in shared memory (grouped_tokens.cuh). A warp's ring of weight
+ * copies continues across rows and jobs, so the stream of copies does not drain before the end of
+ * the stage.
+ *
+ * Traffic: the weights of the active experts, once per job. Memory bound. */
 #include "cuda/common/evict_first.cuh"
 #include "cuda/decode/grouped_tokens.cuh"
 #include "cuda/common/swiglu.cuh"
 
 enum {
     BLOCKS_OF_A_PROCESSOR = 2,
-    ROWS = UNIT_ROWS, /* of an item; each thread stores one of them, or a pair */
+    ROWS = UNIT_ROWS, /* of an item; a thread of the storing warp stores two of them */
     PAIRS = ROWS / 2,
     STAGES = 2,  /* of a warp's ring */
-    BUFFERS = 2, /* of sums: how many items the first warp may be ahead of the last. Of more than */
-    BUFFER_TOKENS = DECODE_JOB_TOKENS / BUFFERS, /* tokens an item has both */
+    BUFFERS = 2, /* of partial sums: the number of items by which the first warp may be ahead of the
+                  * last. With more */
+    BUFFER_TOKENS = DECODE_JOB_TOKENS / BUFFERS, /* tokens than this an item uses both */
     ITEM_TABLE =
-        32, /* items that a warp may have asked for: of a narrow matrix not all have units for it */
+        32, /* items whose copies a warp may have started: with few columns some items have no unit
+             * for it */
     SCALE_LANES =
-        (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES, /* that copy a unit's scales */
-    MIDDLE = MXFP4_UNIT_BYTES / 2 / LANE_BYTES * LANE_BYTES /* distances in copies have 12 bits */
+        (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES, /* lanes that copy a unit's scales */
+    MIDDLE = MXFP4_UNIT_BYTES / 2 / LANE_BYTES * LANE_BYTES    /* immediate offsets have 12 bits */
 };
 static_assert((int)DECODE_JOB_TOKENS * (int)PAIRS <= (int)RING_THREADS,
-              "a thread a pair of a token");
-static_assert((int)DECODE_JOB_TOKENS <= (int)COLUMN_TOKENS, "a job is a column of products");
+              "one thread per pair of a token");
+static_assert((int)DECODE_JOB_TOKENS <= (int)COLUMN_TOKENS, "a job fits the columns of an MMA");
 
-/* ---- the walk over all rows of all jobs ---- */
+/* ---- the copy stream over all rows of all jobs ---- */
 
-/* What a block has in shared memory. Addresses are those of ld.shared, 32 bits wide. */
+/* Shared memory of a block. Addresses are 32-bit, as ld.shared takes them. */
 enum {
-    SCALES_AT = STAGES * MXFP4_UNIT_BYTES, /* of the unit at hand, as floats: (lane, 4) */
+    SCALES_AT = STAGES * MXFP4_UNIT_BYTES, /* of the current unit, as floats: (lane, 4) */
     ITEM_TABLE_AT = SCALES_AT + WARP_LANES * LANE_BYTES,
     WARP_BYTES = ITEM_TABLE_AT + ITEM_TABLE * LANE_BYTES,
     SUMS_AT = RING_WARPS * WARP_BYTES,
@@ -42,12 +46,13 @@ enum {
                TOKEN_BLOCK_BYTES,
     TOKENS_AT = ZEROS_AT + ZEROS_BYTES
 };
-static_assert((STAGES + 1) * (int)RING_WARPS <= (int)ITEM_TABLE, "room for all notes");
+static_assert((STAGES + 1) * (int)RING_WARPS <= (int)ITEM_TABLE,
+              "the item table holds all items in flight");
 
-/* What all of a kernel's walks have in common. */
+/* Common to all copy streams of a kernel. */
 struct source {
     const struct decode_matrix *w;
-    int n_rows; /* of units, of a matrix */
+    int n_rows; /* rows of units of a matrix */
 };
 
 /* An item: a row of units of a job. */
@@ -58,32 +63,33 @@ struct item {
 /* A warp's ring over the items. Pointers are the lane's own. */
 struct walk {
     const struct decode_job *job;
-    int4 at, next;                /* heads of jobs: the next one is asked for early */
-    int row, n_items;             /* n_items: from this one on */
-    const unsigned char *weights; /* of the next unit, MIDDLE bytes on */
-    uint32_t slots, slot;         /* slot: the next to be multiplied, and then filled */
-    uint32_t note;                /* where the next item is noted */
+    int4 at, next;                /* heads of jobs; the next one is prefetched */
+    int row, n_items;             /* n_items: remaining, including the current one */
+    const unsigned char *weights; /* of the next unit, plus MIDDLE bytes */
+    uint32_t slots, slot;         /* slot: multiplied next, then refilled */
+    uint32_t record;              /* where the next item is recorded */
     int unit;                     /* the next one of the item */
 };
 
-/* Which eighth of a row's units a warp has: they are taken in turns, as some have one more. */
+/* The eighth of a row's units that this warp has. It rotates with the row, because some eighths
+ * have one unit more. */
 static __device__ __forceinline__ int eighth_of(int row)
 {
     return (int)((threadIdx.x / WARP_LANES + (unsigned)row) % RING_WARPS);
 }
 
-/* For when the item is multiplied. */
+/* Records the item in the table, for the time when it is multiplied. */
 static __device__ __forceinline__ void record_item(struct walk *w)
 {
     if (threadIdx.x % WARP_LANES == 0)
-        store_shared(w->note, make_uint4((uint32_t)w->at.x, (uint32_t)w->at.y, (uint32_t)w->at.z,
-                                         (uint32_t)w->row));
-    w->note = w->note == w->slots + ITEM_TABLE_AT + (ITEM_TABLE - 1) * LANE_BYTES
-                  ? w->slots + ITEM_TABLE_AT
-                  : w->note + LANE_BYTES;
+        store_shared(w->record, make_uint4((uint32_t)w->at.x, (uint32_t)w->at.y, (uint32_t)w->at.z,
+                                           (uint32_t)w->row));
+    w->record = w->record == w->slots + ITEM_TABLE_AT + (ITEM_TABLE - 1) * LANE_BYTES
+                    ? w->slots + ITEM_TABLE_AT
+                    : w->record + LANE_BYTES;
 }
 
-/* To the first unit of a job's row. */
+/* Moves to the first unit of the current row of a job. */
 static __device__ __forceinline__ void begin_job(struct walk *w, const struct source &s)
 {
     w->unit = eighth_of(w->row);
@@ -92,7 +98,7 @@ static __device__ __forceinline__ void begin_job(struct walk *w, const struct so
                  threadIdx.x % WARP_LANES * LANE_BYTES;
 }
 
-/* To the same of the next row. */
+/* Moves to the first unit of the next row. */
 static __device__ __forceinline__ void begin_row(struct walk *w, const struct source &s)
 {
     const int unit = eighth_of(w->row), step = unit - w->unit;
@@ -101,7 +107,7 @@ static __device__ __forceinline__ void begin_row(struct walk *w, const struct so
     w->unit = unit;
 }
 
-/* Behind the last unit of an item: the first of the next one that has any for this warp. */
+/* Past the last unit of an item: moves to the next item that has a unit for this warp. */
 static __device__ __forceinline__ void walk_next_phase(struct walk *w, const struct source &s)
 {
     while (w->unit >= s.w->n_units) {
@@ -129,7 +135,7 @@ static __device__ __forceinline__ void walk_begin(struct walk *w, const struct s
     w->row = first % s.n_rows;
     w->n_items = n_items;
     w->slots = w->slot = shared + threadIdx.x / WARP_LANES * WARP_BYTES;
-    w->note = w->slots + ITEM_TABLE_AT;
+    w->record = w->slots + ITEM_TABLE_AT;
     if (n_items == 0)
         return;
     w->at = job_head(w->job);
@@ -142,9 +148,9 @@ static __device__ __forceinline__ void walk_begin(struct walk *w, const struct s
 
 #define BY_POLICY EVICT_FIRST_HINT("%12")
 
-/* Asks for the walk's next unit, if there is one, into the slot. As one piece of code without
- * branches: they, and what the assembler puts in front of each of them, were a fifteenth of the
- * loop. */
+/* Starts the copies of the next unit, if there is one, into the slot. It is one asm block with
+ * predicates instead of branches: branches, and the instructions that the assembler puts before
+ * each of them, took a fifteenth of the loop. */
 static __device__ __forceinline__ void fill(const struct walk *w)
 {
     const int lane = threadIdx.x % WARP_LANES;
@@ -167,7 +173,7 @@ static __device__ __forceinline__ void fill(const struct walk *w)
                  : "memory");
 }
 
-/* To the next unit, if there is one, and to the next slot. */
+/* Moves to the next unit, if there is one, and to the next slot. */
 static __device__ __forceinline__ void walk_on(struct walk *w, const struct source &s)
 {
     if (w->n_items > 0) {
@@ -180,8 +186,8 @@ static __device__ __forceinline__ void walk_on(struct walk *w, const struct sour
                                                                     : w->slot + MXFP4_UNIT_BYTES;
 }
 
-/* acc = this warp's units of an item times the job's tokens. A lane makes floats of four scales,
- * and gets those of its rows. */
+/* acc = this warp's units of an item times the job's tokens. A lane converts four scales to floats
+ * and reads those of its rows. */
 static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4], struct walk *w,
                                                      const struct source &s, int row,
                                                      struct token_columns columns)
@@ -226,11 +232,10 @@ static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4]
     }
 }
 
-/* ---- products ---- */
+/* ---- epilogue ---- */
 
-/* What is added to the sums of this lane's two rows: those of a gate and its up, or neighbours
- * of down. It is asked for before the products, and stays as it lies there until they have
- * ended. */
+/* Bias of this lane's two rows: a gate and its up row, or adjacent rows of down. It is loaded
+ * before the MMAs and stays unconverted until they have completed. */
 template <bool IS_UP>
 static __device__ __forceinline__ uint2 bias_bits(const struct decode_grouped &p,
                                                   const struct item &item)
@@ -242,7 +247,7 @@ static __device__ __forceinline__ uint2 bias_bits(const struct decode_grouped &p
     return vector_pair_bits(IS_UP ? p.e.bias_up : p.e.bias_down, item.expert, row);
 }
 
-/* Sums: (token, eighth of the units, row). Two neighbouring rows' of all eighths, in their
+/* Partial sums: (token, eighth of the units, row). Adds all eighths of two adjacent rows, in
  * order. */
 static __device__ __forceinline__ float2 pair_of_sums(const float *sums, int token, int pair)
 {
@@ -259,7 +264,7 @@ static __device__ __forceinline__ float2 pair_of_sums(const float *sums, int tok
     return make_float2(sum.x * CODE_UNIT, sum.y * CODE_UNIT);
 }
 
-/* A lane's sums of the first n tokens. */
+/* Stores a lane's partial sums of the first n tokens. */
 static __device__ __forceinline__ void write_item(float *sums, const float acc[UNIT_TILES][1][4],
                                                   int eighth, int n)
 {
@@ -275,13 +280,13 @@ static __device__ __forceinline__ void write_item(float *sums, const float acc[U
                     make_float2(acc[i][0][k], acc[i][0][k + 2]);
 }
 
-/* An item's results, by one warp: gated units, as FP16, or parts. */
+/* Stores the results of an item, by one warp: gated units as FP16, or expert outputs. */
 template <bool IS_UP>
 static __device__ __forceinline__ void
 store_item(const struct decode_grouped &p, const struct item &item, const float *sums, uint2 bits)
 {
     const float2 bias = pair_of_bits(IS_UP ? p.e.bias_up : p.e.bias_down, bits);
-    const int pair = threadIdx.x % WARP_LANES, column = item.row * PAIRS + pair; /* of pairs */
+    const int pair = threadIdx.x % WARP_LANES, column = item.row * PAIRS + pair; /* in pairs */
 
     if (column >= (IS_UP ? p.e.n_units : p.e.n_columns / 2))
         return;
@@ -297,12 +302,13 @@ store_item(const struct decode_grouped &p, const struct item &item, const float 
     }
 }
 
-/* Warps meet at their sums alone. Item i's sums are in buffer i % BUFFERS: `full` when all warps
- * have put theirs, and `empty` again when one of them, in turns, has stored the item. */
+/* Warps synchronize only for the reduction. Item i uses buffer i % BUFFERS. `full` completes when
+ * all warps have stored their partial sums, `empty` when the storing warp, which rotates, is
+ * done. */
 struct buffer_barrier {
     uint32_t full, empty;  /* barriers of the first buffer */
-    int buffer, phase_bit; /* turn: how often all buffers were used */
-    bool used_both;        /* the last item: it has the other buffer, too */
+    int buffer, phase_bit; /* phase_bit: how often all buffers were used */
+    bool used_both;        /* the previous item also used the other buffer */
 };
 
 static __device__ __forceinline__ struct buffer_barrier buffer_barrier_of(uint32_t shared)
@@ -318,10 +324,10 @@ static __device__ __forceinline__ struct buffer_barrier buffer_barrier_of(uint32
     return m;
 }
 
-/* Until an item's sums have their room, which begins at a buffer's token. */
+/* Waits until an item's partial sums have a free buffer; returns its offset in bytes. */
 static __device__ __forceinline__ int buffer_wait(struct buffer_barrier *m, bool uses_both)
 {
-    static_assert((int)BUFFERS == 2, "there is one other");
+    static_assert((int)BUFFERS == 2, "double buffering");
     const int is_second = m->buffer, other_phase = m->phase_bit - 1 + is_second;
 
     barrier_wait(m->empty + m->buffer * 8, m->phase_bit % 2 ^ 1);
@@ -337,8 +343,8 @@ static __device__ __forceinline__ void buffer_release(struct buffer_barrier *m)
     m->buffer ^= 1;
 }
 
-/* IS_EVEN: the tokens' numbers fill whole units of columns. The jobs are listed before `up`
- * begins, and `down` begins behind that: its first weights come while `up` ends. */
+/* IS_EVEN: a token's numbers fill whole units of columns. The job list is complete before `up`
+ * starts, and `down` starts after that, so it issues its first weight copies while `up` runs. */
 template <bool IS_UP, bool IS_EVEN>
 static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     grouped_kernel(const __grid_constant__ struct decode_grouped p, int n_slots)
@@ -387,9 +393,9 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     copy_wait<IS_UP ? STAGES - 1 : 0>();
     __syncthreads();
     for (int part = 0; part < n_parts; part++) {
-        const uint4 note =
+        const uint4 record =
             load_shared<0>(walk.slots + ITEM_TABLE_AT + part % ITEM_TABLE * LANE_BYTES);
-        const struct item item = {(int)note.x, (int)note.y, (int)note.z, (int)note.w};
+        const struct item item = {(int)record.x, (int)record.y, (int)record.z, (int)record.w};
         const bool stores = part % RING_WARPS == (int)threadIdx.x / WARP_LANES;
         const uint2 bias = stores ? bias_bits<IS_UP>(p, item) : make_uint2(0, 0);
         float acc[UNIT_TILES][1][4];

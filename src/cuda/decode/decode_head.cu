@@ -1,15 +1,14 @@
-/* Products of many generated rows with a long MXFP4 matrix, the head: those of decode_gemm.cu
- * with the same bits. There every block reads the tokens again, 1.8 GB from L2 for 64 rows of
- * gpt-oss; here a block a multiprocessor keeps its 32 tokens in shared memory, and only weights
- * come.
+/* LM head for many decode rows: GEMM with a long MXFP4 matrix, with the bits of decode_gemm.cu.
+ * There every block rereads the tokens, 1.8 GB from L2 for 64 rows of gpt-oss. Here one persistent
+ * block per SM keeps its 32 tokens in shared memory and streams only the weights.
  *
- * A warp has two tiles of 16 rows at a time and all columns, through a ring of its own; nobody
- * waits for another warp. It takes the columns by eighths, as other kernels' warps share them:
- * the sums of every eighth unit, and those added in order.
+ * Work division: a warp has two tiles of 16 rows at a time and all columns, through its own ring;
+ * warps do not synchronize. It processes the columns by eighths, as the warps of other kernels
+ * share them: sums over every eighth unit, added in order.
  *
- * Bytes: the weights once for each 32 tokens, all groups at the same time, so from memory once.
- * Bound by instructions: a hundred for 16 products. H200, 2026-11-22, 201,088 x 2,880: 142 us
- * for 32 rows, 273 for 64, where decode_gemm.cu takes 175 and 337. */
+ * Traffic: the weights once per 32 tokens; all groups of tokens run concurrently, so the weights
+ * are read from memory once. Bound by instruction issue: a hundred instructions per 16 MMAs. H200,
+ * 2026-11-22, 201,088 x 2,880: 142 us for 32 rows, 273 for 64; decode_gemm.cu takes 175 and 337. */
 #include "cuda/decode/columns.cuh"
 
 enum {
@@ -27,7 +26,7 @@ enum {
     SHARED_RING_BYTES = WARPS * shape::WARP_BYTES
 };
 
-/* A group of tokens, and the warp among all that have it. */
+/* A group of tokens, and the index of the warp among all warps of that group. */
 struct warp_pos {
     int first, warp, n_warps;
 };
@@ -45,7 +44,7 @@ static __device__ __forceinline__ struct warp_pos warp_pos_of(const struct decod
 
 struct walk {
     int pair, unit; /* the next one */
-    uint32_t slot;  /* where it goes */
+    uint32_t slot;  /* destination */
 };
 
 static __device__ __forceinline__ int pairs_of(const struct decode_matrix &w)
@@ -53,7 +52,7 @@ static __device__ __forceinline__ int pairs_of(const struct decode_matrix &w)
     return (w.n_rows + PAIR_ROWS - 1) / PAIR_ROWS;
 }
 
-/* The unit behind this one; n_units: it was the last. There are eight at least. */
+/* The unit after this one; n_units: it was the last. There are at least eight units. */
 static __device__ __forceinline__ int next_unit(int unit, int n_units)
 {
     const int eighth = unit % RING_WARPS + 1;
@@ -63,7 +62,7 @@ static __device__ __forceinline__ int next_unit(int unit, int n_units)
     return eighth < RING_WARPS ? eighth : n_units;
 }
 
-/* Asks for the walk's next unit, if there is one. */
+/* Starts the copies of the next unit, if there is one. */
 static __device__ __forceinline__ void fill(struct walk *walk, const struct decode_matrix &w,
                                             uint32_t slots, int n_warps)
 {
@@ -94,7 +93,7 @@ static __device__ __forceinline__ void fill(struct walk *walk, const struct deco
 
 /* ---- tokens ---- */
 
-/* All columns of the group; zeros stand for tokens that there are not. */
+/* Loads all columns of the group; tokens past the end are zeros. */
 static __device__ __forceinline__ void fill_tokens(uint32_t tokens, const struct decode_gemm &p,
                                                    int first)
 {
@@ -113,9 +112,9 @@ static __device__ __forceinline__ void fill_tokens(uint32_t tokens, const struct
     }
 }
 
-/* ---- products ---- */
+/* ---- MMAs ---- */
 
-/* acc += a unit times its tokens; tokens: where the lane's pieces begin. */
+/* acc += a unit times its tokens; `tokens` is the address of the lane's pieces. */
 static __device__ __forceinline__ void multiply(float acc[shape::TILES][COLS][4], uint32_t slot,
                                                 uint32_t tokens, int tile)
 {
@@ -153,7 +152,7 @@ static __device__ __forceinline__ void store(const struct decode_gemm &p, int pa
     }
 }
 
-/* A block a multiprocessor. */
+/* One block per SM. */
 static __global__ void __launch_bounds__(THREADS, 1)
     head_kernel(const __grid_constant__ struct decode_gemm p)
 {

@@ -1,16 +1,16 @@
-/* Products of a few tokens with a BF16 or MXFP4 matrix: attn_out, the router, the head.
+/* Decode GEMM of a few tokens with a BF16 or MXFP4 matrix: attn_out, router, LM head.
  *
  *     out[t][r] = or += sum over k of W[r][k] norm(x[t])[k] + b[r]
  *
- * A block takes rows of 16 TILES, all columns, one after the other; the first is asked for
- * before the kernel in front has ended. Bytes: the weights, once. Bound by memory; with few rows
- * by the latency of what stands between two kernels. */
+ * Work division: a block takes items of 16 TILES rows, all columns, one after the other. It issues
+ * the first item's weight copies before griddepcontrol.wait. Traffic: the weights, once. Memory
+ * bound; for matrices with few rows bound by launch latency. */
 #include "cuda/decode/decode.cuh"
 
 enum { BLOCKS_OF_A_PROCESSOR = 2, BUFFERS = 2 };
 
-/* That the registers of a multiprocessor are shared by; where its shared memory has room for one
- * of the largest, that one gets all it wants. */
+/* Blocks per SM, which limits registers per thread. Where shared memory only fits one block of the
+ * largest kernel, that block may use all registers. */
 static constexpr int blocks_at_once(int n_sums)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
@@ -20,7 +20,7 @@ static constexpr int blocks_at_once(int n_sums)
 #endif
 }
 
-/* The items of a block: every gridDim.x-th of TILES tiles. */
+/* The items of a block: every gridDim.x-th group of TILES tiles. */
 template <class SHAPE> struct items {
     const unsigned char *weights;
     int n_units;
@@ -47,7 +47,7 @@ split_weights(const struct items<SHAPE> &items, int part)
            split_tile(items, part) * SHAPE::TILE_BYTES;
 }
 
-/* What a thread stores of an item: sum number `sum` of a row and token; NULL: nothing. */
+/* What a thread stores of an item: sum number `sum` of a row and token; NULL: it stores nothing. */
 struct out_pos {
     float *out;
     int row;
@@ -87,7 +87,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
 
     ring_begin(&ring, (char *)shared, items, n_parts, n_units);
     struct rows_ready ready = ready_rows(p.rows, first, n_tokens, n_units);
-    /* What is added to the first sums of this thread. */
+    /* The previous value of this thread's first output. */
     const struct out_pos mine = out_pos_at<SHAPE>(p, threadIdx.x, 0, first, n_tokens);
     const float bias = mine.out != NULL ? vector_at(p.bias, 0, mine.row) : 0.0f;
     float before = 0.0f;
@@ -98,7 +98,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
     store_norm_rows<SHAPE::IS_MXFP4, TERMS, KIND>(fragments, p.rows, ready, first, n_tokens,
                                                   n_units, smem);
     if (p.adds && mine.out != NULL)
-        before = __ldcg(mine.out); /* under the product */
+        before = __ldcg(mine.out); /* overlaps with the MMAs */
     for (int part = 0; part < n_parts; part++) {
         float *sums_of_split = sums + part % BUFFERS * split_sums(SHAPE::TILES, n_tokens);
         float acc[SHAPE::TILES][COLS][4];

@@ -1,20 +1,20 @@
-/* Stages attn_out, join and route of a few rows: the output product with bias and residual, and
- * behind it the router's products of the columns that a block has made (router.cuh), and their
- * squares (partial_norm.cuh), which it adds to the rows' sums.
+/* Stages attn_out and router of a few rows: output projection with bias and residual add, then the
+ * router's matrix multiplication for the columns that the block has computed (router.cuh), and
+ * their squares (partial_norm.cuh). The block adds both to the row's sums.
  *
- * A group of eight warps has one tile of 16 rows of the output matrix, all columns, as in
- * decode_matmul.cu and with its bits; its warps then have 16 experts each. A block has one or
- * two groups. All weights are asked for before the kernel in front has ended. Bound by latency. */
+ * Work division: a group of eight warps has one 16-row tile of the output matrix, all columns, as
+ * in decode_matmul.cu and with the same bits. Then each warp has 16 experts. A block has one or two
+ * groups. All weight copies are issued before griddepcontrol.wait. Bound by latency. */
 #include "cuda/decode/router.cuh"
 
 enum { LANE_TOKENS = WARP_LANES / TILE_ROWS, GROUPS_MXFP4 = 2 };
 static_assert((int)SPLIT_COLUMNS == (int)TILE_ROWS,
               "a tile of the output matrix is a part of the router's");
-static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "a warp a tile of experts");
+static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "one warp per tile of experts");
 
-/* Numbers of a row of which a lane has one: column lane % 16 of token lane / 16, and of the next
- * ones. */
-template <int KIND> struct made {
+/* A lane's numbers of the computed rows: column lane % 16 of token lane / 16, then of the next
+ * tokens. */
+template <int KIND> struct lane_values {
     enum { N = KIND == ROWS_ANY ? DECODE_FUSED_MAX / LANE_TOKENS : 1 };
     float at[N];
 };
@@ -35,7 +35,7 @@ static __device__ __forceinline__ const unsigned char *split_weights(const struc
     return t.weights;
 }
 
-/* This warp's 16 experts times the group's columns, as fragments. */
+/* The router weights of this warp's 16 experts for the group's columns, as fragments. */
 static __device__ __forceinline__ uint4 router_weights(const struct decode_matrix &w, int n_units,
                                                        int part)
 {
@@ -48,10 +48,10 @@ static __device__ __forceinline__ uint4 router_weights(const struct decode_matri
     return *(const uint4 *)(w.units + (int64_t)unit * BF16_UNIT_BYTES + in_unit);
 }
 
-/* The four columns of the lane's token, in terms: z are the block's numbers. */
+/* Four columns of the lane's token, split into terms; z are the block's numbers. */
 template <int KIND>
 static __device__ __forceinline__ void fragment_of(uint2 out[ROUTER_TERMS],
-                                                   const struct made<KIND> &z, int n_tokens)
+                                                   const struct lane_values<KIND> &z, int n_tokens)
 {
     const int lane = threadIdx.x % WARP_LANES, token = lane / 4;
     float v[4];
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void fragment_of(uint2 out[ROUTER_TERMS],
 
         v[i] = 0.0f;
 #pragma unroll
-        for (int k = 0; k < made<KIND>::N; k++) {
+        for (int k = 0; k < lane_values<KIND>::N; k++) {
             const float there = __shfl_sync(ALL_LANES, z.at[k], from);
 
             v[i] = token / LANE_TOKENS == k && token < n_tokens ? there : v[i];
@@ -81,26 +81,26 @@ static __device__ __forceinline__ void add_to(uint64_t *sum, long long part)
     atomicAdd((unsigned long long *)sum, (unsigned long long)part);
 }
 
-/* The squares of the block's numbers, by one warp. */
+/* Squares of the block's numbers, by one warp. */
 template <int KIND>
-static __device__ __forceinline__ void add_squares(uint64_t *sums, const struct made<KIND> &x,
-                                                   int n_tokens)
+static __device__ __forceinline__ void add_squares(uint64_t *sums,
+                                                   const struct lane_values<KIND> &x, int n_tokens)
 {
     const int lane = threadIdx.x % WARP_LANES;
 
 #pragma unroll
-    for (int k = 0; k < made<KIND>::N; k++) {
+    for (int k = 0; k < lane_values<KIND>::N; k++) {
         const struct squares s = partial_squares(partial_of_lanes(x.at[k]));
         const int token = k * LANE_TOKENS + lane / TILE_ROWS;
         uint64_t *to = sums + token * ROUTER_ROW_SUMS +
                        blockIdx.x % ROUTER_COPIES * ROUTER_COPY_SUMS + ROUTER_SQUARES_AT;
 
-        if (token < n_tokens && lane % TILE_ROWS < 2) /* two words beside each other at once */
+        if (token < n_tokens && lane % TILE_ROWS < 2) /* two adjacent words in one transaction */
             add_to(to + lane % TILE_ROWS, lane % TILE_ROWS == 0 ? s.whole : s.rest);
     }
 }
 
-/* A warp's products to the rows' sums. */
+/* Adds a warp's products to the rows' sums. */
 template <int KIND>
 static __device__ __forceinline__ void add_part(uint64_t *sums, const float part[4], int n_tokens)
 {
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void add_part(uint64_t *sums, const float part
                 add_to(to + (2 * t + k) * ROUTER_ROW_SUMS, router_fixed(part[k]));
                 add_to(to + (2 * t + k) * ROUTER_ROW_SUMS + 1, router_fixed(part[k + 2]));
             }
-    } else { /* a line of sums at once */
+    } else { /* a cache line of sums in one transaction */
         const float odd = __shfl_up_sync(ALL_LANES, part[2], 1);
 
         if (t < 2)
@@ -123,9 +123,9 @@ static __device__ __forceinline__ void add_part(uint64_t *sums, const float part
     }
 }
 
-/* Of a thread. Beside a block of one row, two tiles and 512 threads, there is then room for one
- * of the up product, which so begins while this kernel runs; beside two blocks of a tile each on
- * some multiprocessors and none on others there was not. */
+/* Registers per thread. With the one-row kernel (two tiles, 512 threads) an SM then has registers
+ * for a block of the up kernel, which starts while this kernel runs. With blocks of one tile it did
+ * not: some SMs had two of them and others none. */
 static constexpr int registers_of(int kind)
 {
     return kind == ROWS_ANY ? 80 : 56;
@@ -136,7 +136,7 @@ template <class SHAPE, int KIND, int GROUPS>
 static __global__ void __maxnreg__(registers_of(KIND))
     out_kernel(const __grid_constant__ struct decode_out o)
 {
-    enum { N = made<KIND>::N };
+    enum { N = lane_values<KIND>::N };
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     const struct decode_matmul &p = o.p;
     const int group = GROUPS == 1 ? 0 : (int)threadIdx.y;
@@ -154,7 +154,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
     float *sums =
         (float *)(fragments + fragments_bytes(n_units, n_tokens)) + group * split_sums(1, n_tokens);
     float *x = p.out + lane / TILE_ROWS * p.out_width + column;
-    struct made<KIND> before = {}, made = {}, z = {
+    struct lane_values<KIND> before = {}, updated = {}, z = {
     };
     struct ring<SHAPE> ring;
     float acc[1][1][4], bias = 0.0f, weight = 0.0f;
@@ -183,21 +183,21 @@ static __global__ void __maxnreg__(registers_of(KIND))
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens)
-            before.at[k] = __ldcg(x + k * LANE_TOKENS * p.out_width); /* under the product */
+            before.at[k] = __ldcg(x + k * LANE_TOKENS * p.out_width); /* overlaps with the MMAs */
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
     store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
-    /* All warps add up all of the block's numbers: each needs them, and a barrier would take
+    /* Every warp computes all of the block's sums, because each needs them and a barrier would take
      * longer. */
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
-            made.at[k] =
+            updated.at[k] =
                 before.at[k] +
                 (sum_of_warps<SHAPE::IS_MXFP4>(sums, k * WARP_LANES + lane, 1, n_tokens) + bias);
             if (warp == RING_WARPS - 1)
-                x[k * LANE_TOKENS * p.out_width] = made.at[k];
-            z.at[k] = made.at[k] * weight;
+                x[k * LANE_TOKENS * p.out_width] = updated.at[k];
+            z.at[k] = updated.at[k] * weight;
         }
     if (is_routing) {
         uint2 terms[ROUTER_TERMS];
@@ -208,7 +208,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
         add_part<KIND>(o.sums, part, n_tokens);
     }
     if (warp == RING_WARPS - 1)
-        add_squares<KIND>(o.sums, made, n_tokens);
+        add_squares<KIND>(o.sums, updated, n_tokens);
     copy_wait<0>();
 }
 
@@ -238,7 +238,7 @@ bool launch_decode_out(struct launch_list *list, const struct decode_out *o)
                          : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>, 1>(list, o);
 }
 
-/* ---- sums of zero, where no kernel in front has left them ---- */
+/* ---- clearing the sums, if no earlier kernel has done it ---- */
 
 static __global__ void clear_sums(uint4 *sums, int n)
 {

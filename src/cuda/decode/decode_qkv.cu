@@ -1,18 +1,19 @@
-/* Stage attn_qkv of a few rows in one kernel: norm, the three products, rotation, and keys and
- * values into their pages.
+/* Stage attn_qkv of a few rows in one kernel: RMSNorm, Q, K and V projections, RoPE, and the KV
+ * page write.
  *
- * A head is the 64 rows of one row of units. A block takes two of its four tiles, 16 rows and
- * those 32 further on, which are each other's partners in the rotation. */
+ * Work division: a head is the 64 rows of one row of units. A block has two of its four tiles: 16
+ * rows and the 16 rows 32 further on, which RoPE rotates together. Memory bound; with few rows
+ * bound by launch latency. */
 #include <cuda_bf16.h>
 
 #include "cuda/decode/decode.cuh"
 #include "cuda/common/rope_cache.cuh"
 
 enum { HALF = DECODE_HEAD_WIDTH / 2, BLOCKS_OF_A_HEAD = HALF / TILE_ROWS };
-static_assert(2 * (int)COLUMN_TOKENS * (int)TILE_ROWS <= (int)RING_THREADS, "a thread a pair");
+static_assert(2 * (int)COLUMN_TOKENS * (int)TILE_ROWS <= (int)RING_THREADS, "one thread per pair");
 static_assert((int)DECODE_HEAD_WIDTH == (int)UNIT_ROWS, "a head is a row of units");
 
-/* Which head of q, k or v a block works on. */
+/* The head of q, k or v that a block computes. */
 struct head {
     const unsigned char *weights;
     int job, index, tile;
@@ -42,10 +43,10 @@ static __device__ __forceinline__ int split_tile(const struct head &h, int)
     return h.tile;
 }
 
-/* A thread's pair of rows of a token: where they go, and what is done to them. */
+/* A thread's pair of rows of a token: destination and rotation. */
 struct pair {
     float bias_low, bias_high, cosine, sine;
-    int low, high; /* elements behind `to` */
+    int low, high; /* element offsets from `to` */
     void *to;
 };
 
@@ -56,7 +57,7 @@ static __device__ __forceinline__ int element_of(bool is_bf16, int which, int sl
                          : kv_word(1, DECODE_HEAD_WIDTH, which, slot, d));
 }
 
-/* What depends on weights and the batch alone: asked for before pdl_wait(). */
+/* Depends only on weights and the batch, so it is loaded before pdl_wait(). */
 static __device__ __forceinline__ struct pair pair_of(const struct decode_qkv &p,
                                                       const struct head &h, int token, int d)
 {
@@ -97,14 +98,15 @@ static __device__ __forceinline__ void store_pair(const struct decode_qkv &p, co
     ((float *)pair.to)[pair.high] = high;
 }
 
-/* Of a thread. Beside a block of the down product, which takes 112 of 256 threads, there is then
- * room for two blocks of the kernel for one row: all of them begin early. */
+/* Registers per thread. Beside a block of the down kernel (256 threads of 112 registers) an SM then
+ * has registers for two blocks of the one-row kernel, so that all of its blocks start early. */
 static constexpr int registers_of(int kind, bool is_small)
 {
     return !is_small ? 128 : kind == ROWS_ANY ? 88 : 72;
 }
 
-/* Those who add to them come behind attention, and who read them last came before this kernel. */
+/* Safe without further synchronization: the sums are added to by kernels after attention, and were
+ * last read by a kernel before this one. */
 static __device__ __forceinline__ void clear_router_sums(const struct decode_qkv &p)
 {
     uint4 *to = (uint4 *)p.router_sums;
@@ -139,7 +141,7 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
     if (i < n)
         pair = pair_of(p, h, token, d);
     wait_rows<KIND>(&ready);
-    if (KIND != ROWS_ANY) /* blocks of attention for more rows would be in the way of these */
+    if (KIND != ROWS_ANY) /* else early blocks of attention take this kernel's SMs */
         pdl_launch_dependents();
     pdl_wait();
     if (KIND == ROWS_ANY)

@@ -1,21 +1,20 @@
-/* Stage route of generated rows where the output product has not done it: the router's BF16
- * matrix times rows in three terms, by columns (router.cuh), and the choice of each row's
- * experts, in one kernel, with the bits of decode_out.cu and of the choice elsewhere.
+/* Stage router for decode rows whose router sums were not computed by the output projection: the
+ * router's BF16 matrix times rows in three terms, by columns (router.cuh), and top-k, in one
+ * kernel. The bits are those of decode_out.cu and of the other top-k kernels.
  *
- * By clusters of eight blocks: a block has an eighth of the columns, all experts and TOKENS
- * tokens, of which it adds up one, whose experts it then chooses. Where the join in front is
- * left to this kernel, it does that for its token, too, and sends the row's columns to where
- * they are multiplied, the shared memory of all eight; the norm's factor and the row itself are
- * worked out while these are under way. Sums are sent to the block that adds them up. A warp has
- * a tile of 16 experts. The weights are asked for before the kernel in front has ended. Bound by
- * latency. */
+ * Work division: clusters of eight blocks. A block has an eighth of the columns, all experts and
+ * TOKENS tokens; it reduces one of these tokens and selects that token's experts. A warp has a tile
+ * of 16 experts. With HAS_RMSNORM the block also does the residual add of its token, and sends the
+ * row's columns to the shared memory of the blocks that multiply them; it computes the norm's
+ * factor and stores the row while these stores are in flight. Partial sums are sent to the block
+ * that reduces them. Weight copies are issued before griddepcontrol.wait. Bound by latency. */
 #include "cuda/common/fixed.h"
 #include "cuda/decode/router_rows.cuh"
 
 enum { TILE_PIECES = BF16_TILE_BYTES / (WARP_LANES * LANE_BYTES) };
-static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "a warp a tile");
+static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "one warp per tile");
 static_assert((int)DECODE_EXPERTS_MAX <= (int)RING_THREADS - (int)ROW_THREADS,
-              "who adds up a score holds no row");
+              "reducing threads hold no row");
 
 static inline HOST_DEVICE int tiles_of(const struct decode_router &p)
 {
@@ -33,14 +32,14 @@ static inline HOST_DEVICE int shared_bytes(const struct decode_router &p)
     return weights_bytes(p) + units_of_eighth(p.w.n_units, 0) * UNIT_TERMS_BYTES;
 }
 
-/* Where a piece of a tile's block lies, so that a part's eight pieces for two rows of lanes are
- * in eight banks. */
+/* Position of a piece in a tile's block, such that the eight pieces that a part reads for two rows
+ * of lanes are in eight different banks. */
 static __device__ __forceinline__ int piece_place(int piece)
 {
     return piece ^ (piece / WARP_LANES % 2 * 2);
 }
 
-/* Asks for a tile of all units of the eighth. */
+/* Copies a tile of all units of the eighth. */
 static __device__ __forceinline__ void fill_tile(uint32_t to, const struct decode_router &p,
                                                  int tile, int rank, int n_units)
 {
@@ -61,11 +60,11 @@ static __device__ __forceinline__ void fill_tile(uint32_t to, const struct decod
     }
 }
 
-/* ---- products and sums ---- */
+/* ---- MMAs and sums ---- */
 
 enum { UNIT_HALVES = 2 * UNIT_BLOCKS };
 
-/* The warp's tile of a unit times the tokens, 16 columns each. */
+/* The warp's tile of a unit times the tokens, 16 columns per result. */
 static __device__ __forceinline__ void multiply_unit(float parts[UNIT_HALVES][4], uint32_t words,
                                                      uint32_t tokens)
 {
@@ -84,7 +83,7 @@ static __device__ __forceinline__ void multiply_unit(float parts[UNIT_HALVES][4]
     }
 }
 
-/* The sums of a warp's tile, as the sums of fixed_of(), or, where these do not hold a part, by
+/* The sums of a warp's tile in the fixed-point format of fixed_of(), or, if that overflows, of
  * router_fixed(). */
 struct tile_sums {
     uint32_t high[4], low[4], overflow;
@@ -103,13 +102,14 @@ static __device__ __forceinline__ void add_parts(struct tile_sums *sums,
     }
 }
 
-/* sums = those of the warp's tile times the tokens. */
+/* sums = the warp's tile times the tokens. */
 static __device__ __forceinline__ void multiply_eighth(long long sums[4], uint32_t tiles,
                                                        uint32_t tokens, int n_units)
 {
     struct tile_sums of_tile = {};
 
-#pragma unroll 1 /* what runs once comes from memory, line after line: less code is faster */
+#pragma unroll 1 /* smaller code is faster: code that runs once is fetched from memory line by
+                  * line */
     for (int unit = 0; unit < n_units; unit++) {
         float parts[UNIT_HALVES][4];
 
@@ -135,8 +135,8 @@ static __device__ __forceinline__ void multiply_eighth(long long sums[4], uint32
     }
 }
 
-/* Where a lane's sums go: a token's to its block, in this block's eighth. Sums there: (eighth,
- * expert). */
+/* Remote destination of a lane's partial sums: the block of their token, in this block's eighth.
+ * Layout: (eighth, expert). */
 struct sums_plan {
     uint32_t to[2], barrier[2];
 };
@@ -165,7 +165,7 @@ static __device__ __forceinline__ void send_sums(const struct sums_plan &plan,
         send(plan.to[k], plan.barrier[k], sums[k], sums[k + 2]);
 }
 
-/* The scores of the block's token, in their order: of a thread, which is an expert's. */
+/* Reduces the logits of the block's token and stores their sort keys; one thread per expert. */
 static __device__ __forceinline__ void add_sums(uint32_t *orders, const struct decode_router &p,
                                                 const long long *sums, uint32_t bias_bits,
                                                 float factor, int token)
@@ -185,9 +185,9 @@ static __device__ __forceinline__ void add_sums(uint32_t *orders, const struct d
         p.router_logits[token * p.n_experts + e] = logit;
 }
 
-/* One warp: the token's experts. Not in line, so that it is one code for the rehearsal, too,
- * which stores nothing: while others join rows the first warp goes through it, for code comes
- * from memory, line after line. */
+/* Top-k of the token, by one warp. Not inlined, so that the warm-up call, which stores nothing,
+ * fetches the same code into the instruction cache: warp 0 makes it while other warps add the
+ * residual. */
 static __device__ __noinline__ void select_experts(const uint32_t *orders, int32_t *ids,
                                                    float *gates, int n_ranks, bool is_real)
 {
@@ -206,7 +206,7 @@ static __device__ __noinline__ void select_experts(const uint32_t *orders, int32
     }
 }
 
-/* The first threads meet: one for each expert. */
+/* Barrier over the first threads, one per expert. */
 static __device__ __forceinline__ void experts_sync(void)
 {
     asm volatile("bar.sync 1, %0;" ::"n"((int)DECODE_EXPERTS_MAX) : "memory");
@@ -214,7 +214,7 @@ static __device__ __forceinline__ void experts_sync(void)
 
 /* ---- the kernel. Grid: clusters, TOKENS tokens each ---- */
 
-/* What comes from the cluster's blocks. */
+/* Barriers for data from the blocks of the cluster. */
 struct arrivals {
     uint64_t tokens, sums;
 };
@@ -252,7 +252,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
         arrivals_init(tokens_arrived, n_units * UNIT_TERMS_BYTES);
         arrivals_init(sums_arrived, tiles_of(p) * TILE_ROWS * EIGHTHS * (int)sizeof(sums[0]));
     }
-    cluster_begin(); /* who sends to others knows that they have begun */
+    cluster_begin(); /* this block has started: others may send to it */
     if (HAS_RMSNORM && has_row)
         plan = plan_row(p, rmsnorm, token, tokens, tokens_arrived);
     else
@@ -296,7 +296,8 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     if (HAS_RMSNORM && has_row && is_there)
         store_row(row, norm, plan, rmsnorm, factor, p.w.n_units, token);
     if (threadIdx.x < DECODE_EXPERTS_MAX) {
-        /* where there is no token, too: the shared memory stays until then */
+        /* blocks without a token wait, too: their shared memory must exist until all sums have
+         * arrived */
         arrivals_wait(sums_arrived);
         if (is_there)
             add_sums(orders, p, sums_of_token, bias_bits, factor, token);

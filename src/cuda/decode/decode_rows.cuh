@@ -1,10 +1,9 @@
-/* The rows that a decode product takes, as fragments in shared memory: as they are, in terms, or
- * normed.
+/* Input rows of a decode GEMM as MMA fragments in shared memory: unchanged, split into terms, or
+ * normalized.
  *
- * (term, block of 32 columns, token, 32 numbers of 16 bits); a lane reads the eight numbers of
- * its four columns of k at once. Where a kernel is for one row, all that is known before the row
- * is there is worked out in front of pdl_wait(): what runs behind it runs once, in every layer,
- * and everybody waits for it. */
+ * Layout: (term, block of 32 columns, token, 32 numbers of 16 bits); a lane reads the eight numbers
+ * of its four columns of k at once. Kernels for one row compute everything that does not depend on
+ * the previous kernel before pdl_wait(): code after it is on the critical path of every layer. */
 #ifndef CUDA_DECODE_DECODE_ROWS_CUH
 #define CUDA_DECODE_DECODE_ROWS_CUH
 
@@ -16,15 +15,15 @@
 #include "cuda/common/ring.cuh"
 
 enum { TOKEN_BLOCK_BYTES = MXFP4_BLOCK * 2 };
-static_assert(NORM_PER_THREAD % 2 == 0, "a thread's numbers are put by two");
-static_assert((int)RING_THREADS == (int)NORM_THREADS, "a block norms its rows itself");
+static_assert(NORM_PER_THREAD % 2 == 0, "numbers are stored in pairs");
+static_assert((int)RING_THREADS == (int)NORM_THREADS, "the block size fits the norm");
 
 static inline HOST_DEVICE int fragments_bytes(int n_units, int n_tokens)
 {
     return n_units * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES;
 }
 
-/* Where number k of a token lies. */
+/* Offset of number k of a token. */
 static __device__ __forceinline__ int fragment_at(int k, int token, int n_tokens)
 {
     return (k / MXFP4_BLOCK * n_tokens + token) * TOKEN_BLOCK_BYTES + k % MXFP4_BLOCK * 2;
@@ -42,7 +41,7 @@ static __device__ __forceinline__ const float *source_row(const struct decode_ro
     return rows.x + (int64_t)row * rows.n;
 }
 
-/* Eight numbers as pairs: of FP16 beside MXFP4 weights, else of BF16. */
+/* Packs eight numbers: FP16 for MXFP4 weights, otherwise BF16. */
 template <bool IS_MXFP4> static __device__ __forceinline__ uint4 pairs_of_piece(const float4 v[2])
 {
     const float4 low = v[0], high = v[1];
@@ -53,9 +52,9 @@ template <bool IS_MXFP4> static __device__ __forceinline__ uint4 pairs_of_piece(
                                  pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
 }
 
-/* Rows as they are, as fragments; zeros behind them up to whole units. The whole block calls it,
- * behind pdl_wait(), and a barrier follows. `first` is the first token's number; AT_ONCE pieces
- * of eight numbers are under way. */
+/* Copies unchanged rows to fragments and zero-fills up to whole units. The whole block calls it
+ * after pdl_wait(); a barrier must follow. `first` is the first token; AT_ONCE pieces of eight
+ * numbers are in flight. */
 template <bool IS_MXFP4, int AT_ONCE>
 static __device__ __forceinline__ void copy_rows(char *fragments, const struct decode_rows &rows,
                                                  int first, int n_tokens, int n_units)
@@ -90,8 +89,8 @@ static __device__ __forceinline__ void copy_rows(char *fragments, const struct d
     }
 }
 
-/* The same of one row, x, by a block of GROUPS groups of RING_THREADS: its fragments lie in the
- * order of its numbers. */
+/* The same for one row x, by a block of GROUPS groups of RING_THREADS. The fragments are in the
+ * order of the row. */
 template <bool IS_MXFP4, int GROUPS = 1>
 static __device__ __forceinline__ void copy_row(char *fragments, const float *x, int n, int n_units)
 {
@@ -119,7 +118,7 @@ static __device__ __forceinline__ void copy_row(char *fragments, const float *x,
     }
 }
 
-/* The same of rows of which each number is the sum of TERMS of bf16. */
+/* The same with each number split into TERMS BF16 terms. */
 template <int TERMS, int AT_ONCE>
 static __device__ __forceinline__ void split_rows(char *fragments, const struct decode_rows &rows,
                                                   int first, int n_tokens, int n_units)
@@ -156,18 +155,18 @@ static __device__ __forceinline__ void split_rows(char *fragments, const struct 
     }
 }
 
-/* Of a kernel's rows, so that it has no code for others. */
+/* The rows that a kernel supports, so that it has no code for others. */
 enum norm_mode { ROWS_ANY, ONE_PLAIN_ROW, ONE_NORMED_ROW };
 
-/* What a thread knows of its numbers of the rows, threadIdx.x + i NORM_THREADS, before they are
- * there. */
+/* A thread's addresses, counts and norm weights for numbers threadIdx.x + i NORM_THREADS; computed
+ * before the rows are available. */
 struct rows_ready {
     const float *x;                 /* the first row */
-    float *y;                       /* where it is left, normed, of the block that does it */
+    float *y;                       /* normalized row; NULL in blocks that do not store it */
     float weights[NORM_PER_THREAD]; /* of the norm */
     float inverse_n;
-    int n_left, n_put_left; /* from the first number on: of a row, and of fragments */
-    int at, step_bytes;     /* of the first number's fragment, and from there to the next one's */
+    int n_left, n_put_left; /* remaining numbers: of the row, of its fragments */
+    int at, step_bytes;     /* of the first number's fragment, and the stride to the next */
 };
 
 static __device__ __forceinline__ struct rows_ready ready_rows(const struct decode_rows &rows,
@@ -197,7 +196,7 @@ static __device__ __forceinline__ struct rows_ready ready_rows(const struct deco
     return ready;
 }
 
-/* In front of pdl_wait(): what runs behind it runs once, and is waited for. */
+/* Forces these values to be computed before pdl_wait(): code after it is on the critical path. */
 template <int KIND> static __device__ __forceinline__ void wait_rows(struct rows_ready *ready)
 {
     if (KIND == ROWS_ANY)
@@ -213,7 +212,7 @@ template <int KIND> static __device__ __forceinline__ void wait_rows(struct rows
         materialize(ready->weights[i]);
 }
 
-/* Term by term of two numbers, each term's register as the two would lie beside each other. */
+/* Splits two numbers into terms; each register holds one term of both. */
 template <bool IS_MXFP4, int TERMS>
 static __device__ __forceinline__ void terms_of(uint32_t out[TERMS], float x, float y)
 {
@@ -227,11 +226,11 @@ static __device__ __forceinline__ void terms_of(uint32_t out[TERMS], float x, fl
 enum {
     NORM_WARPS = NORM_THREADS / WARP_LANES,
     NORM_SCRATCH =
-        2 * NORM_WARPS /* floats: those of one row are read while the next one's are put */
+        2 * NORM_WARPS /* floats: one half is read while the other is written for the next row */
 };
 static_assert((int)NORM_WARPS == 8, "sum_of_threads() adds eight sums");
 
-/* block_sum(), in its order, with one barrier; `room` is another one than the last time. */
+/* block_sum() in the same order with one barrier; `smem` must differ from the previous call's. */
 static __device__ __forceinline__ float sum_of_threads(float value, float *smem)
 {
     value = warp_sum(value);
@@ -244,7 +243,7 @@ static __device__ __forceinline__ float sum_of_threads(float value, float *smem)
     return ((a.x + b.x) + (a.z + b.z)) + ((a.y + b.y) + (a.w + b.w));
 }
 
-/* What is held of a row, normed: as fragments, and as it is in y, unless that is NULL. */
+/* Stores a row's normalized registers as fragments, and in y unless y is NULL. */
 template <bool IS_MXFP4, int TERMS>
 static __device__ __forceinline__ void
 store_normed(char *to, int term_bytes, const struct decode_rows &rows,
@@ -254,7 +253,7 @@ store_normed(char *to, int term_bytes, const struct decode_rows &rows,
         factor_of(sum_of_threads(squares_of_regs(&regs), smem), ready.inverse_n, rows.eps);
 
 #pragma unroll
-    for (int i = 0; i < NORM_PER_THREAD; i += 2) { /* by two: one instruction rounds two numbers */
+    for (int i = 0; i < NORM_PER_THREAD; i += 2) { /* one instruction rounds two */
         const float low = normed(regs.at[i], factor, ready.weights[i]);
         const float high = normed(regs.at[i + 1], factor, ready.weights[i + 1]);
         const bool has_low = i * NORM_THREADS < ready.n_put_left;
@@ -280,7 +279,7 @@ store_normed(char *to, int term_bytes, const struct decode_rows &rows,
             y[i * NORM_THREADS] = normed(regs.at[i], factor, ready.weights[i]);
 }
 
-/* The same as copy_rows() of rows that are normed, each by all threads. */
+/* copy_rows() with RMSNorm; all threads process one row after another. */
 template <bool IS_MXFP4, int TERMS>
 static __device__ __forceinline__ void norm_rows(char *fragments, const struct decode_rows &rows,
                                                  const struct rows_ready &ready, int first,
@@ -302,8 +301,8 @@ static __device__ __forceinline__ void norm_rows(char *fragments, const struct d
     }
 }
 
-/* Rows as a product takes them, and the barrier. `room`: NORM_SCRATCH floats in whole lines of
- * 16 bytes. */
+/* Loads the rows in the form that the kernel needs, followed by a barrier. `smem`: NORM_SCRATCH
+ * floats, aligned to 16 bytes. */
 template <bool IS_MXFP4, int TERMS, int KIND>
 static __device__ __forceinline__ void
 store_norm_rows(char *fragments, const struct decode_rows &rows, const struct rows_ready &ready,

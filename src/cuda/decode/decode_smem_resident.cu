@@ -1,17 +1,17 @@
-/* Products of 33 to 64 generated rows with MXFP4 matrices that all multiprocessors together can
- * hold: those of decode_gemm.cu with the same bits, QKV with its rotation and pages among them.
- * There every block reads its tokens for 32 rows of weights, 93 MB from L2 for QKV of gpt-oss;
- * here a block a multiprocessor has six tiles of 16 rows, or three, and 32 tokens: 36 MB.
+/* Decode GEMM for 33 to 64 rows with MXFP4 matrices that fit in the shared memory of all SMs
+ * together; the bits are those of decode_gemm.cu, including QKV with RoPE and the KV page write.
+ * There every block reads its tokens for 32 rows of weights, 93 MB from L2 for QKV of gpt-oss. Here
+ * one block per SM has six tiles of 16 rows, or three, and 32 tokens: 36 MB.
  *
- * The block's weights are asked for as a whole before the kernel in front has ended, and stay in
- * shared memory; the tokens' columns come past them. A warp has an eighth of the units, as
- * everywhere, and a ring of its own that brings what the tokens have in them. Warps meet at
- * their sums alone. Of heads, tiles that are each other's partners in the rotation are in the
- * same block.
+ * Work division: a block issues the copies of all its weights before griddepcontrol.wait; they stay
+ * resident in shared memory, and the tokens' columns stream past them. A warp has an eighth of the
+ * units, as in all kernels, and its own ring for the tokens' columns of these units. Warps
+ * synchronize only for the reduction. Tiles of heads that RoPE rotates together are in the same
+ * block.
  *
- * Bytes: the weights once for each 32 tokens, and those tokens for each block, from L2. Bound by
- * L2 and by products. H200, 2026-11-22, 64 rows of gpt-oss-120b: QKV 14.1 us, the output product
- * 10.5, by decode_gemm.cu 16.4 and 12.3. */
+ * Traffic: the weights once per 32 tokens, and those tokens for each block, from L2. Bound by L2
+ * bandwidth and MMAs. H200, 2026-11-22, 64 rows of gpt-oss-120b: QKV 14.1 us, output projection
+ * 10.5; decode_gemm.cu 16.4 and 12.3. */
 #include "cuda/decode/columns.cuh"
 #include "cuda/common/evict_first.cuh"
 #include "cuda/decode/heads.cuh"
@@ -20,33 +20,33 @@ enum {
     EIGHTHS = RING_WARPS,
     COLS = 4,
     TOKENS = COLS * COLUMN_TOKENS,
-    TOKEN_COPIES = TOKENS / TOKENS_AT_ONCE, /* of a lane for a unit */
+    TOKEN_COPIES = TOKENS / TOKENS_AT_ONCE, /* per lane and unit */
     UNIT_TOKENS_BYTES = UNIT_BLOCKS * TOKENS * TOKEN_BLOCK_BYTES,
-    TILE_SCALES = UNIT_BLOCKS * 2, /* bytes that a group of lanes has of a tile's scales */
+    TILE_SCALES = UNIT_BLOCKS * 2, /* bytes of a tile's scales per group of lanes */
     TILE_SCALES_BYTES = TILE_ROWS / 2 * TILE_SCALES,
     ROTATIONS_BYTES = TOKENS * DECODE_HEAD_WIDTH * (int)sizeof(float),
     ROWS_MIN = TOKENS + 1,
     ROWS_MAX = 2 * TOKENS
 };
 
-/* What a block is made of, as a type. */
+/* The compile-time shape of a block. */
 template <int TILES_, int STAGES_> struct resident_shape {
     enum {
         TILES = TILES_,
-        STAGES = STAGES_, /* of a ring, units of tokens */
+        STAGES = STAGES_, /* of a ring, in units of tokens */
         ROWS = TILES * TILE_ROWS,
         SUMS_BYTES = EIGHTHS * TILES * TOKENS * SUMS_STRIDE * (int)sizeof(float)
     };
 };
 
-/* Units of eighth `eighth`. */
+/* Number of units in eighth `eighth`. */
 static inline HOST_DEVICE int units_of_eighth(int n_units, int eighth)
 {
     return (n_units - eighth + EIGHTHS - 1) / EIGHTHS;
 }
 
-/* Where things begin in shared memory: tiles (eighth, unit, tile), their scales in that order,
- * the rings, and the tokens' rotations. Sums lie where all but the rotations was. */
+/* Shared-memory layout: tiles (eighth, unit, tile), their scales in that order, the rings, and the
+ * RoPE factors of the tokens. The partial sums later reuse everything but the RoPE factors. */
 struct smem_layout {
     int scales_at, rings_at, rotations_at, size_bytes;
 };
@@ -66,7 +66,7 @@ static inline HOST_DEVICE struct smem_layout smem_layout_of(int n_units, bool is
     return r;
 }
 
-/* ---- which tiles ---- */
+/* ---- tile assignment ---- */
 
 /* Tile `tile` of a row of units of one of the jobs. */
 struct resident_tile {
@@ -83,8 +83,8 @@ static inline HOST_DEVICE int unit_rows_of(const struct decode_gemm &p)
     return n;
 }
 
-/* The block's tile i. Of heads the first half of them have partners in the second, two tiles
- * further on in their row of units. Where there are no more, the last ones again. */
+/* The block's tile i. With heads, tiles of the first half have their RoPE partners in the second
+ * half, two tiles further on in the row of units. Past the end, the last tiles are repeated. */
 template <class H, bool IS_HEADS>
 static __device__ __forceinline__ struct resident_tile tile_of(const struct decode_gemm &p,
                                                                int share, int i)
@@ -110,14 +110,14 @@ static __device__ __forceinline__ int row_of(const struct resident_tile &t, int 
     return t.unit_row * UNIT_ROWS + t.tile * TILE_ROWS + i % TILE_ROWS;
 }
 
-/* What is known of the block's rows and tokens before there are any sums. */
+/* Per-row and per-token values that do not depend on the sums. */
 template <class H> struct resident_table {
     struct resident_tile tiles[H::TILES];
     float biases[H::ROWS];
     struct slot_of_token slots[TOKENS];
 };
 
-/* Behind the tiles. */
+/* Address of the table, after the tiles. */
 template <class H, bool IS_HEADS>
 static __device__ __forceinline__ void record_tile(struct resident_table<H> *tile_table,
                                                    const struct decode_gemm &p, int first)
@@ -141,13 +141,14 @@ static __device__ __forceinline__ void copy_word_at(uint32_t to, const void *fro
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
-/* The first of a warp's tiles in shared memory, in tiles. */
+/* Index of the first of a warp's tiles in shared memory. */
 template <class H> static __device__ __forceinline__ int first_tile(const struct decode_gemm &p)
 {
     return (int)threadIdx.x / WARP_LANES * units_of_eighth(p.w[0].n_units, 0) * H::TILES;
 }
 
-/* Asks for all of the warp's tiles. Code that runs once is slow: it is kept short. */
+/* Starts the copies of all the warp's tiles. The code is kept small: code that runs once is
+ * slow. */
 template <class H>
 static __device__ __forceinline__ void
 fill_tiles(uint32_t shared, const struct smem_layout &smem_layout, const struct decode_gemm &p,
@@ -181,11 +182,10 @@ fill_tiles(uint32_t shared, const struct smem_layout &smem_layout, const struct 
     }
 }
 
-/* A lane's place in the stream of its warp: what the group's tokens have in the columns of the
- * next unit. */
+/* A lane's position in the copy stream of its warp: the tokens' columns of the next unit. */
 struct stream {
-    int from;    /* bytes behind p.rows */
-    uint32_t to; /* from the slot's beginning */
+    int from;    /* byte offset from p.rows */
+    uint32_t to; /* offset in the slot */
 };
 
 static __device__ __forceinline__ int row_bytes_of(const struct decode_gemm &p)
@@ -203,8 +203,8 @@ static __device__ __forceinline__ struct stream stream_of(const struct decode_ge
                              piece % BLOCK_PIECES * LANE_BYTES)};
 }
 
-/* Asks for it; n_tokens: of the group, from this lane's first on. Of tokens that there are not,
- * nothing: their columns are not stored. */
+/* Starts the copies; n_tokens: of the group, from this lane's first on. Tokens past the end are not
+ * copied: their columns are not stored. */
 static __device__ __forceinline__ void fill_tokens(struct stream *s, const struct decode_gemm &p,
                                                    uint32_t slot, int n_tokens)
 {
@@ -231,17 +231,18 @@ static __device__ __forceinline__ void fill_cos_sin(uint32_t to, const struct de
             copy_at(to + i * LANE_BYTES, p.heads.cos_sin + first * DECODE_HEAD_WIDTH + i * 4);
 }
 
-/* ---- products ---- */
+/* ---- MMAs ---- */
 
-/* Where a lane's scales lie, from its place in the tiles: a sixteenth of that, for a lane's
- * bytes there are one here, and four lanes have the same. */
+/* Offset of a lane's scales from its offset in the tiles: a sixteenth, because 16 bytes of codes
+ * have one byte of scale, which four lanes share. */
 static __device__ __forceinline__ uint32_t next_scales(uint32_t tiles_at)
 {
-    static_assert((int)MXFP4_TILE_BYTES == (int)TILE_SCALES_BYTES * LANE_BYTES, "a sixteenth");
+    static_assert((int)MXFP4_TILE_BYTES == (int)TILE_SCALES_BYTES * LANE_BYTES,
+                  "one scale byte per 16 bytes of codes");
     return tiles_at / LANE_BYTES / TILE_SCALES * TILE_SCALES;
 }
 
-/* ---- results ---- */
+/* ---- epilogue ---- */
 
 template <class H>
 static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
@@ -296,7 +297,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
 {
     enum { RING_BYTES = H::STAGES * UNIT_TOKENS_BYTES };
     extern __shared__ __align__(LINE_BYTES)
-        uint4 shared[]; /* lines go to lines: else it is slower */
+        uint4 shared[]; /* aligned to cache lines: otherwise the copies are slower */
     __shared__ struct resident_table<H> tile_table;
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const int n_groups = (p.n_tokens + TOKENS - 1) / TOKENS, n_units = p.w[0].n_units;
@@ -339,7 +340,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
         slot = slot == ring + RING_BYTES - UNIT_TOKENS_BYTES ? ring : slot + UNIT_TOKENS_BYTES;
     }
     copy_wait<0>();
-    __syncthreads(); /* sums lie where weights and rings were */
+    __syncthreads(); /* the partial sums reuse the memory of weights and rings */
     store_columns<H::TILES, COLS>((float *)shared, acc);
     __syncthreads();
     if (IS_HEADS)

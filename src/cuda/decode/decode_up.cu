@@ -1,20 +1,20 @@
-/* Stages route and experts of a few rows, first kernel: top-A of the router's logits, gate and
- * up with SwiGLU. The second is decode_down.cu.
+/* MoE decode for few rows, first kernel: top-k of the router's logits, gate and up projections with
+ * SwiGLU. decode_down.cu is the second kernel.
  *
- * An entry is a token at one of its experts; nothing is grouped: two tokens at the same expert
- * read it twice, the second from L2. Each of the two kernels has about one block a
- * multiprocessor, and beside a block of this one there is room for one of the next, which starts
- * while this one runs and asks for its weights then.
+ * An entry is a token at one of its experts. Entries are not grouped: two tokens at the same expert
+ * read it twice, the second time from L2. Each of the two kernels has about one block per SM. An SM
+ * that runs a block of this kernel has resources for a block of the next, which starts early (PDL)
+ * and issues its first weight copies.
  *
- * Work is dealt to warps as chains: the units w, w + 8, ... of a row of units, w below 8. Their
- * sums are added in the order of w, as in all kernels (decode.cuh), by the whole block at the
- * end of a round.
+ * Work division: warps take chains: units w, w + 8, ... of a row of units, w below 8. At the end of
+ * a round the whole block adds the partial sums of the chains in the order of w, as in all kernels
+ * (decode.cuh).
  *
- * Where the output product has left sums (decode_out.cu), the first warp has the row's logits of
- * them, the others norm the row by them, and one block of a token leaves it in y.
+ * If the output projection has left router sums (decode_out.cu), the first warp computes the row's
+ * logits from them. The other warps normalize the row, and one block per token stores it in y.
  *
- * A block goes through the choice twice, as decode_down.cu does: first of nothing, while the
- * router still runs. */
+ * A block executes the top-k code twice, as decode_down.cu does: first without inputs while the
+ * previous kernel still runs, to warm up the instruction cache. Memory bound. */
 #include "cuda/decode/router.cuh"
 #include "cuda/common/swiglu.cuh"
 
@@ -22,14 +22,14 @@ enum {
     UP_WARPS = 12,
     UP_THREADS = UP_WARPS * WARP_LANES,
     UP_ITEMS = 3,      /* of a round */
-    UP_REGISTERS = 96, /* so that not two are on a multiprocessor */
-    BUFFERS = 2,       /* of sums: one is read while the next is filled */
+    UP_REGISTERS = 96, /* high enough that an SM runs only one block of this kernel */
+    BUFFERS = 2,       /* of partial sums: one is read while the other is written */
     UP_ITEMS_MAX = 1 << 20
 };
-static_assert((int)UP_ITEMS * (int)RING_WARPS % (int)UP_WARPS == 0, "each warp has as many chains");
+static_assert((int)UP_ITEMS * (int)RING_WARPS % (int)UP_WARPS == 0,
+              "equal numbers of chains per warp");
 
-/* A block's items: rows of units, every gridDim.x-th of those of a token's experts one after the
- * other. */
+/* A block's items: every gridDim.x-th row of units, over the experts of a token in rank order. */
 struct up_items {
     const struct decode_matrix *w;
     const int *ids; /* of the experts, by rank */
@@ -37,9 +37,9 @@ struct up_items {
     float per_expert; /* 1 / n_of_expert */
 };
 
-/* The quotient is that of whole numbers while there are fewer than UP_ITEMS_MAX of them: half an
- * item keeps it away from the next one. A division would take forty instructions, in front of
- * the first weights. */
+/* Integer division by multiplication, exact for fewer than UP_ITEMS_MAX items: an offset of half an
+ * item keeps the result away from the next integer. A division would take forty instructions before
+ * the first weight copy. */
 static __device__ __forceinline__ int item_of(const struct up_items &items, int i, int *rank)
 {
     const int item = i * (int)gridDim.x + (int)blockIdx.x;
@@ -48,14 +48,14 @@ static __device__ __forceinline__ int item_of(const struct up_items &items, int 
     return item - *rank * items.n_of_expert;
 }
 
-/* A warp's ring, and what it asks for next. */
+/* A warp's ring, and its next copy. */
 template <class SHAPE> struct up_walk {
     char *slots;
     const unsigned char *at;
     int slot, chain, unit, rank;
 };
 
-/* `at` is then where the chain begins in the first expert. */
+/* Moves to a chain; `at` then points into the stack's first expert. */
 template <class SHAPE>
 static __device__ __forceinline__ void walk_to(struct up_walk<SHAPE> *walk,
                                                const struct up_items &items, int chain)
@@ -70,7 +70,7 @@ static __device__ __forceinline__ void walk_to(struct up_walk<SHAPE> *walk,
     walk->at = items.w->units + (int64_t)(row * items.w->n_units + walk->unit) * SHAPE::UNIT_BYTES;
 }
 
-/* And in the one that it is about, when the experts are known. */
+/* Adds the offset of the selected expert, once the experts are info. */
 template <class SHAPE>
 static __device__ __forceinline__ void walk_into(struct up_walk<SHAPE> *walk,
                                                  const struct up_items &items)
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void walk_into(struct up_walk<SHAPE> *walk,
         walk->at += items.ids[walk->rank] * items.w->matrix_bytes;
 }
 
-/* Asks for the next unit of the walk, if there is one. */
+/* Starts the copy of the next unit, if there is one. */
 template <class SHAPE>
 static __device__ __forceinline__ void walk_fill(struct up_walk<SHAPE> *walk,
                                                  const struct up_items &items, char *slot)
@@ -96,7 +96,7 @@ static __device__ __forceinline__ void walk_fill(struct up_walk<SHAPE> *walk,
     copy_commit();
 }
 
-/* Before the experts are known: all that can be worked out then. */
+/* The part of the setup that does not depend on the selected experts. */
 template <class SHAPE>
 static __device__ __forceinline__ void walk_prepare(struct up_walk<SHAPE> *walk,
                                                     const struct up_items &items, char *slots)
@@ -109,7 +109,7 @@ static __device__ __forceinline__ void walk_prepare(struct up_walk<SHAPE> *walk,
     materialize(walk->unit);
 }
 
-/* The walk begins: as many units as there are slots are asked for. */
+/* Starts the walk and fills every stage of the ring. */
 template <class SHAPE>
 static __device__ __forceinline__ void walk_begin(struct up_walk<SHAPE> *walk,
                                                   const struct up_items &items)
@@ -120,7 +120,7 @@ static __device__ __forceinline__ void walk_begin(struct up_walk<SHAPE> *walk,
         walk_fill(walk, items, walk->slots + i * SHAPE::STAGE_BYTES);
 }
 
-/* Of the warps that bring a row: all but the first. */
+/* The threads that load a row: all warps but the first. */
 enum {
     ROW_THREADS = UP_THREADS - WARP_LANES,
     ROW_PIECES = (DECODE_WIDTH_MAX / 4 + ROW_THREADS - 1) / ROW_THREADS
@@ -131,7 +131,7 @@ static __device__ __forceinline__ int row_thread(void)
     return (int)threadIdx.x - WARP_LANES;
 }
 
-/* A row of inputs, as fragments. */
+/* Loads a row of inputs as fragments. */
 static __device__ __forceinline__ void prefetch_row(char *fragments, const float *x, int n,
                                                     int n_units)
 {
@@ -152,9 +152,9 @@ static __device__ __forceinline__ void prefetch_row(char *fragments, const float
                 make_uint2(pair_f16(regs[i].x, regs[i].y), pair_f16(regs[i].z, regs[i].w));
 }
 
-/* ---- the row and the choice, where the output product has left sums ---- */
+/* ---- the row and top-k, if the output projection has left router sums ---- */
 
-/* What a thread knows before the row is there: the norm's weights, or, of the first warp, the
+/* A thread's values that do not depend on the row: the norm's weights, or, in the first warp, the
  * router's biases. */
 struct row_info {
     float4 weights[ROW_PIECES];
@@ -162,7 +162,7 @@ struct row_info {
     float inverse_n;
 };
 
-/* Weights i to i + 3, zeros behind the last. */
+/* Weights i to i + 3, zeros past the end. */
 static __device__ __forceinline__ float4 weights_at(const struct decode_vector &v, int i, int n)
 {
     float4 w = make_float4(0, 0, 0, 0);
@@ -178,32 +178,33 @@ static __device__ __forceinline__ float4 weights_at(const struct decode_vector &
     return w;
 }
 
-static __device__ __forceinline__ void init_row_info(struct row_info *known,
+static __device__ __forceinline__ void init_row_info(struct row_info *info,
                                                      const struct decode_experts &p)
 {
-    *known = {};
-    known->inverse_n = 1.0f / (float)p.n_columns;
+    *info = {};
+    info->inverse_n = 1.0f / (float)p.n_columns;
     if (threadIdx.x < WARP_LANES)
-        router_biases(known->biases, p.topk_input.bias, p.n_experts);
+        router_biases(info->biases, p.topk_input.bias, p.n_experts);
     else
 #pragma unroll
         for (int i = 0; i < ROW_PIECES; i++)
-            known->weights[i] =
+            info->weights[i] =
                 weights_at(p.topk_input.norm, (row_thread() + i * ROW_THREADS) * 4, p.n_columns);
 #pragma unroll
     for (int i = 0; i < ROW_PIECES; i++)
-        materialize(known->weights[i]);
+        materialize(info->weights[i]);
 #pragma unroll
     for (int i = 0; i < LOGITS_PER_LANE; i++)
-        materialize(known->biases[i]);
-    materialize(known->inverse_n);
+        materialize(info->biases[i]);
+    materialize(info->inverse_n);
 }
 
-/* A row of inputs, normed, as fragments, and in y, unless that is NULL: all warps but the first. */
+/* Normalizes a row of inputs, stores it as fragments and, unless y is NULL, in y; all warps but the
+ * first. */
 static __device__ __forceinline__ void norm_row(char *fragments, const float *x,
                                                 const uint64_t *sums, float *y,
                                                 const struct decode_experts &p,
-                                                const struct row_info &known, int n)
+                                                const struct row_info &info, int n)
 {
     const int n_left = n / 4 - row_thread();
     const int n_put_left = p.up.n_units * (UNIT_COLUMNS / 4) - row_thread();
@@ -216,10 +217,10 @@ static __device__ __forceinline__ void norm_row(char *fragments, const float *x,
     for (int i = 0; i < ROW_PIECES; i++)
         regs[i] =
             i * ROW_THREADS < n_left ? __ldcg(from + i * ROW_THREADS) : make_float4(0, 0, 0, 0);
-    factor = router_factor(sums, known.inverse_n, p.topk_input.eps);
+    factor = router_factor(sums, info.inverse_n, p.topk_input.eps);
 #pragma unroll
     for (int i = 0; i < ROW_PIECES; i++) {
-        const float4 w = known.weights[i];
+        const float4 w = info.weights[i];
 
         regs[i] = make_float4(normed(regs[i].x, factor, w.x), normed(regs[i].y, factor, w.y),
                               normed(regs[i].z, factor, w.z), normed(regs[i].w, factor, w.w));
@@ -235,18 +236,18 @@ static __device__ __forceinline__ void norm_row(char *fragments, const float *x,
             ((float4 *)y)[row_thread() + i * ROW_THREADS] = regs[i];
 }
 
-/* One warp. */
+/* Executed by one warp. */
 static __device__ __forceinline__ void topk_of_sums(int *ids, const uint64_t *sums,
                                                     const struct decode_experts &p,
-                                                    const struct row_info &known, int n_experts)
+                                                    const struct row_info &info, int n_experts)
 {
     const struct router_sums regs = router_load(sums);
-    const float factor = router_factor(sums, known.inverse_n, p.topk_input.eps);
+    const float factor = router_factor(sums, info.inverse_n, p.topk_input.eps);
 
-    (void)block_topk(ids, router_candidates(regs, factor, known.biases, n_experts), p.n_ranks);
+    (void)block_topk(ids, router_candidates(regs, factor, info.biases, n_experts), p.n_ranks);
 }
 
-/* ---- products ---- */
+/* ---- MMAs ---- */
 
 /* acc = the units of a chain times the token. */
 template <class SHAPE>
@@ -272,8 +273,8 @@ multiply_chain(float acc[SHAPE::TILES][1][4], struct up_walk<SHAPE> *walk,
     }
 }
 
-/* Grid: blocks that share the items of a token, tokens. The gated units are left as FP16, as the
- * next product takes them. */
+/* Grid: blocks that share the items of a token, tokens. Gated units are stored as FP16, the input
+ * format of the down kernel. */
 template <class SHAPE, bool HAS_SUMS>
 static __global__ void __maxnreg__(UP_REGISTERS)
     up_kernel(const __grid_constant__ struct decode_experts p, int n_items)
@@ -300,12 +301,12 @@ static __global__ void __maxnreg__(UP_REGISTERS)
     const uint64_t *router = p.topk_input.sums + token * ROUTER_ROW_SUMS;
     float *y = HAS_SUMS && blockIdx.x == 0 ? p.y + token * p.n_columns : NULL;
     struct up_walk<SHAPE> walk;
-    struct row_info known;
+    struct row_info info;
 
     walk_prepare(&walk, items, (char *)shared);
     materialize(row);
     if (HAS_SUMS) {
-        init_row_info(&known, p);
+        init_row_info(&info, p);
         materialize(router);
     } else {
         materialize(router_logits);
@@ -316,12 +317,12 @@ static __global__ void __maxnreg__(UP_REGISTERS)
 
         if (is_real) {
             pdl_wait();
-            pdl_launch_dependents(); /* the router's logits are there for the next kernel, too */
+            pdl_launch_dependents(); /* now: the next kernel reads the logits early */
         }
         if (HAS_SUMS && warp == 0)
-            topk_of_sums(ids, router, p, known, is_real ? p.n_experts : 0);
+            topk_of_sums(ids, router, p, info, is_real ? p.n_experts : 0);
         else if (HAS_SUMS)
-            norm_row(fragments, row, router, is_real ? y : NULL, p, known,
+            norm_row(fragments, row, router, is_real ? y : NULL, p, info,
                      is_real ? p.n_columns : 0);
         else if (warp == 0)
             (void)block_topk(ids, candidates_of(router_logits, is_real ? p.n_experts : 0),

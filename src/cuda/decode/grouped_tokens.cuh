@@ -1,10 +1,10 @@
-/* The tokens of the jobs that a block of the grouped experts has rows of (decode_grouped.cu):
- * all columns of them lie in shared memory, one token behind the other, while the job's rows are
- * multiplied.
+/* Shared-memory cache of the tokens of the current jobs, for the grouped MoE kernels
+ * (decode_grouped.cu): all columns of a job's tokens, one token after another, stay resident while
+ * the job's rows are multiplied.
  *
- * A block has rows of one or two jobs, seldom of more. Two jobs' tokens are asked for at once
- * where there is room for both; else the block meets at the first one's end, and asks for the
- * next one's then. A column of products without a token reads zeros. */
+ * A block has rows of one or two jobs, rarely more. The tokens of two jobs are loaded together if
+ * both fit; otherwise the block synchronizes at the end of the first job and loads the next one's
+ * then. MMA columns without a token read zeros. */
 #ifndef CUDA_DECODE_GROUPED_TOKENS_CUH
 #define CUDA_DECODE_GROUPED_TOKENS_CUH
 
@@ -12,37 +12,37 @@
 
 enum { ZEROS_BYTES = 3 * TOKEN_BLOCK_BYTES };
 
-/* Bytes from a token to the next one: neighbours are in different banks. */
+/* Token stride in bytes, padded so that adjacent tokens are in different banks. */
 static inline HOST_DEVICE int token_stride(int n_units)
 {
     return n_units * UNIT_BLOCKS * TOKEN_BLOCK_BYTES + TOKEN_BLOCK_BYTES;
 }
 
-/* Where the tokens come from, and where they lie. */
+/* The source of the tokens, and the buffer. */
 struct token_buffer {
-    const char *rows; /* of tokens, or, of the down product, of entries */
-    int row_bytes, n; /* n: numbers of a row that there are, */
-    bool is_even;     /* in whole units */
+    const char *rows; /* of tokens; of the down kernel, of entries */
+    int row_bytes, n; /* n: numbers in a row, */
+    bool is_even;     /* which fill whole units */
     bool is_of_entries;
     int n_units;        /* of a row */
-    uint32_t zeros, at; /* in shared memory: zeros, and room for */
-    int n_slots;        /* so many tokens */
+    uint32_t zeros, at; /* in shared memory: zeros, and space for */
+    int n_slots;        /* n_slots tokens */
 };
 
-/* The job at hand and, where n_cached is 2, the next one. */
+/* The current job and, if n_cached is 2, the next one. */
 struct job_cache {
     const struct decode_job *job;
     int n[2], n_cached;
     int slot; /* of the job's first token */
 };
 
-/* Its expert, first entry and number of tokens. */
+/* Expert, first entry and number of tokens of a job. */
 static __device__ __forceinline__ int4 job_head(const struct decode_job *job)
 {
     return __ldcg((const int4 *)job);
 }
 
-/* Asks for a job's tokens. By the whole block, like all of this. */
+/* Starts the copies of a job's tokens. Executed by the whole block, like all functions here. */
 static __device__ __forceinline__ void prefetch_tokens(const struct token_buffer &smem, int slot,
                                                        const struct decode_job *job, int4 head)
 {
@@ -66,8 +66,8 @@ static __device__ __forceinline__ void prefetch_tokens(const struct token_buffer
     }
 }
 
-/* Asks for the tokens of `job` and, if the block has rows of the next one, of that where there
- * is room. */
+/* Loads the tokens of `job` and, if the block has rows of the next job, that job's tokens if they
+ * fit. */
 static __device__ __forceinline__ void load_jobs(struct job_cache *regs,
                                                  const struct token_buffer &smem,
                                                  const struct decode_job *job, bool has_next)
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void load_jobs(struct job_cache *regs,
     copy_commit();
 }
 
-/* To the next job, behind the last row of one. */
+/* Moves to the next job after the last row of one. */
 static __device__ __forceinline__ void next_job(struct job_cache *regs,
                                                 const struct token_buffer &smem, bool has_next)
 {
@@ -96,14 +96,14 @@ static __device__ __forceinline__ void next_job(struct job_cache *regs,
         *regs = {regs->job + 1, {regs->n[1], 0}, 1, regs->slot + regs->n[0]};
         return;
     }
-    __syncthreads(); /* nobody reads the last one's any more */
+    __syncthreads(); /* no thread reads the previous job's tokens any more */
     load_jobs(regs, smem, regs->job + 1, has_next);
     copy_wait<0>();
     __syncthreads();
 }
 
-/* A lane's columns of the job's tokens: of unit u they are at `at` + u * `step`, and those of
- * the unit's second block TOKEN_BLOCK_BYTES behind. */
+/* A lane's columns of the job's tokens: those of unit u are at `at` + u * `step`, and those of the
+ * unit's second block TOKEN_BLOCK_BYTES further on. */
 struct token_columns {
     uint32_t at, step;
 };
@@ -114,7 +114,7 @@ static __device__ __forceinline__ struct token_columns columns_of(const struct j
     const int lane = threadIdx.x % WARP_LANES, column = lane / 4, slot = regs.slot + column;
     const uint32_t piece = lane % 4 * LANE_BYTES;
 
-    if (column >= regs.n[0]) /* zeros in the banks of a token */
+    if (column >= regs.n[0]) /* reads zeros, at the bank of a token */
         return {smem.zeros + slot % 2 * TOKEN_BLOCK_BYTES + piece, 0};
     return {smem.at + slot * token_stride(smem.n_units) + piece, UNIT_BLOCKS * TOKEN_BLOCK_BYTES};
 }

@@ -1,5 +1,5 @@
-/* Where keys and values of heads of DECODE_HEAD_WIDTH go: what the kernels of decode_gemm.cu and
- * decode_smem_resident.cu have in common behind their sums. */
+/* RoPE epilogue and KV page write of heads of DECODE_HEAD_WIDTH, shared by decode_gemm.cu and
+ * decode_smem_resident.cu. */
 #ifndef CUDA_DECODE_HEADS_CUH
 #define CUDA_DECODE_HEADS_CUH
 
@@ -8,7 +8,7 @@
 #include "cuda/decode/decode.h"
 #include "cuda/common/rope_cache.cuh"
 
-/* Where a token's keys and values go. */
+/* The KV slot of a token. */
 struct slot_of_token {
     int page, slot;
 };
@@ -38,8 +38,8 @@ static __device__ __forceinline__ void store_kv(char *side, bool is_bf16, int wh
         ((float *)side)[at] = x;
 }
 
-/* Numbers d and d + HALF of head `head` of q, k or v (the job) to where they go; q: the head's
- * place in a token's row. */
+/* Stores numbers d and d + HALF of head `head` of q, k or v (the job); q: the head's position in a
+ * token's row. */
 static __device__ __forceinline__ void store_rotated(const struct decode_heads &h,
                                                      const struct slot_of_token &to, int job,
                                                      int head, int d, float *q, float low,

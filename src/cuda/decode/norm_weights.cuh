@@ -1,4 +1,4 @@
-/* The weights of a norm of rows that a block of NORM_THREADS has in registers. */
+/* Loads the weights of an RMSNorm for a block of NORM_THREADS that has its rows in registers. */
 #ifndef CUDA_DECODE_NORM_WEIGHTS_CUH
 #define CUDA_DECODE_NORM_WEIGHTS_CUH
 
@@ -7,7 +7,7 @@
 
 static_assert((int)DECODE_WIDTH_MAX == NORM_PER_THREAD * NORM_THREADS, "a row in registers");
 
-/* The norm's weights, of threadIdx.x + i NORM_THREADS: they may be asked for before pdl_wait(). */
+/* Weights threadIdx.x + i NORM_THREADS of the norm; they may be loaded before pdl_wait(). */
 static __device__ __forceinline__ struct norm_regs load_norm_weights(const struct decode_vector &w,
                                                                      int n)
 {

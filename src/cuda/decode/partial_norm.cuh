@@ -1,22 +1,22 @@
-/* The norm of the rows that a router takes, by parts: squares of 16 columns, beginning at a
- * multiple of 16, are added as a tree, which is rounded once to whole numbers; these are added,
- * and so their sum has no order. A kernel that has made some columns of a row can add up their
- * squares before the others are there (decode_out.cu), and the row has the same bits as where
- * one block has all of it.
+/* RMSNorm factor from partial sums of squares, for the rows that a router reads. The squares of 16
+ * columns, starting at a multiple of 16, are added as a tree and rounded once to fixed point.
+ * Fixed-point numbers are added exactly, so the result does not depend on the order. A kernel that
+ * has computed some columns of a row can add their squares before the other columns exist
+ * (decode_out.cu), and the row has the same bits as in a kernel that has all of it.
  *
- * Two whole numbers a part, of 1 and of 2^-40, hold squares from 1e-12 to 1e18. Beyond that, and
- * of a NaN, the factor means nothing, but is the same everywhere, and the numbers themselves
- * stay what they are. */
+ * Each partial is two integers, in units of 1 and of 2^-40, which hold squares from 1e-12 to 1e18.
+ * Outside this range, and for a NaN, the factor is meaningless but the same in all kernels; the row
+ * itself is unchanged. */
 #ifndef CUDA_DECODE_PARTIAL_NORM_CUH
 #define CUDA_DECODE_PARTIAL_NORM_CUH
 
 #include "cuda/common/norm.cuh"
 
 enum { SPLIT_COLUMNS = 16, NORM_SPLITS = NORM_THREADS / WARP_LANES };
-static_assert(NORM_PER_THREAD <= (int)SPLIT_COLUMNS, "a part a lane");
+static_assert(NORM_PER_THREAD <= (int)SPLIT_COLUMNS, "one partial per lane");
 
 struct squares {
-    long long whole, rest; /* of 1, of 2^-40 */
+    long long whole, rest; /* in units of 1 and of 2^-40 */
 };
 
 static const float REST_UNITS = 1099511627776.0f, REST_UNIT = 1.0f / 1099511627776.0f;
@@ -33,7 +33,7 @@ static __device__ __forceinline__ float sum_of_squares(struct squares s)
     return __fmaf_rn(__ll2float_rn(s.rest), REST_UNIT, __ll2float_rn(s.whole));
 }
 
-/* The tree over 16 lanes, of a number each. */
+/* Tree sum over 16 lanes, one number each. */
 static __device__ __forceinline__ float partial_of_lanes(float x)
 {
     float part = __fmul_rn(x, x);
@@ -44,7 +44,8 @@ static __device__ __forceinline__ float partial_of_lanes(float x)
     return part;
 }
 
-/* The same of what a block's threads hold: lane i of 16 gets the part of their numbers i. */
+/* The same over registers of a block's threads: lane i of 16 receives the partial of their numbers
+ * i. */
 static __device__ __forceinline__ float partial_of_regs(const struct norm_regs &regs)
 {
     const int lane = threadIdx.x % WARP_LANES;
@@ -66,8 +67,8 @@ static __device__ __forceinline__ float partial_of_regs(const struct norm_regs &
     return parts[0];
 }
 
-/* The norm's factor of a row of whose squares each thread has some. `room`: NORM_SPLITS squares,
- * which nobody reads any more. */
+/* The norm's factor of a row; each thread has some of its squares. `smem`: NORM_SPLITS squares that
+ * are no longer read. */
 static __device__ __forceinline__ float factor_of_squares(struct squares s, float inverse_n,
                                                           float eps, struct squares *smem)
 {
@@ -85,7 +86,7 @@ static __device__ __forceinline__ float factor_of_squares(struct squares s, floa
     return factor_of(sum_of_squares(s), inverse_n, eps);
 }
 
-/* norm_factor() by parts, of a row that is held as a whole. */
+/* norm_factor() by partials, for a row that one block holds completely. */
 static __device__ __forceinline__ float factor_of_partials(const struct norm_regs &regs, int64_t n,
                                                            float eps, struct squares *smem)
 {

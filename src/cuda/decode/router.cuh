@@ -1,15 +1,15 @@
-/* The router's logits of a generated row, by columns: logit = factor * (w . (g x)) + bias, where
- * g are the weights of the norm in front and factor is 1 / sqrt(mean of x^2 + eps). So a kernel
- * that has made some columns of x can multiply them before the others are there.
+/* Router logits of a decode row, accumulated by columns: logit = factor * (w . (g x)) + bias, where
+ * g are the weights of the preceding RMSNorm and factor is 1 / sqrt(mean of x^2 + eps). A kernel
+ * that has computed some columns of x can multiply them before the other columns exist.
  *
- * The sum over columns has no order, so that a row has the same bits whoever adds it up: 16
- * columns, beginning at a multiple of 16, are multiplied by one instruction for each of the
- * three bf16 terms of g x; their sum is rounded once to a whole number of ROUTER_UNIT (g is
- * multiplied by ROUTER_UNITS before, exactly), and whole numbers are added. 2^31 units of 1 hold
- * any model's sums (rows of 1e5 give less than 1e7), and 2^-32 is far below the last bit of the
- * smallest (rows of 1e-2 give 1e-3). A part beyond that is cut to the largest number, and sums
- * wrap: logits of such a row mean nothing, but are the same everywhere. So it is with a NaN,
- * which is whatever whole number the card makes of it; the row's own numbers keep it. */
+ * The sum over columns is fixed point, so it is exact and independent of the order, and a row has
+ * the same bits in every kernel. One MMA multiplies 16 columns, starting at a multiple of 16, for
+ * each of the three BF16 terms of g x. The result is rounded once to an integer multiple of
+ * ROUTER_UNIT (g is scaled by ROUTER_UNITS before, exactly), and integers are added. The range of
+ * 2^31 holds the sums of any model (rows of 1e5 give less than 1e7), and 2^-32 is far below the
+ * last bit of the smallest (rows of 1e-2 give 1e-3). A partial outside the range saturates, and
+ * sums wrap: logits of such a row are meaningless but the same in all kernels. A NaN becomes
+ * whatever integer the GPU's conversion returns; the row itself keeps it. */
 #ifndef CUDA_DECODE_ROUTER_CUH
 #define CUDA_DECODE_ROUTER_CUH
 
@@ -21,7 +21,7 @@ enum { ROUTER_TERMS = 3, TILE_PARTS = UNIT_COLUMNS / SPLIT_COLUMNS };
 
 static const float ROUTER_UNITS = 4294967296.0f, ROUTER_UNIT = 1.0f / 4294967296.0f;
 
-/* Of a part of rows that were multiplied by ROUTER_UNITS. */
+/* Fixed point of a partial whose row was multiplied by ROUTER_UNITS. */
 static __device__ __forceinline__ long long router_fixed(float part)
 {
     return __float2ll_rn(part);
@@ -32,8 +32,8 @@ static __device__ __forceinline__ float router_logit(long long sum, float factor
     return __fmaf_rn(__ll2float_rn(sum) * ROUTER_UNIT, factor, bias);
 }
 
-/* Of 32 columns of a packed tile, (product, lane) pieces: which one holds columns 4 t to 4 t + 3
- * of its half `half` for the rows of this lane's group. */
+/* Index, among the (MMA, lane) pieces of 32 columns of a packed tile, of the piece that holds
+ * columns 4 t to 4 t + 3 of half `half` for the rows of this lane's group. */
 static __device__ __forceinline__ int router_piece(int half)
 {
     const int lane = threadIdx.x % WARP_LANES, t = lane % 4;
@@ -41,8 +41,8 @@ static __device__ __forceinline__ int router_piece(int half)
     return t % 2 * WARP_LANES + lane / 4 * 4 + half * 2 + t / 2;
 }
 
-/* out = 16 experts, whose weights are w, times 16 columns of 8 rows, of which the lane has four
- * columns of one in terms; the smallest terms first. */
+/* out = 16 experts, whose weights are w, times 16 columns of 8 rows. The lane has four columns of
+ * one row, in terms; the smallest terms are added first. */
 static __device__ __forceinline__ void router_partial(float out[4], uint4 w,
                                                       const uint2 z[ROUTER_TERMS])
 {
@@ -56,7 +56,7 @@ static __device__ __forceinline__ void router_partial(float out[4], uint4 w,
         mma_bf16(out, a, z[term].x, z[term].y);
 }
 
-/* ---- what those need who choose ---- */
+/* ---- for top-k kernels ---- */
 
 /* A lane's part of a row's sums: experts lane, lane + 32, ...; and the squares. */
 struct router_sums {
@@ -76,7 +76,7 @@ static __device__ __forceinline__ long long sum_of_copies(const uint64_t *sum)
     return all;
 }
 
-/* Of an expert that is not there zero, as nobody adds to it. */
+/* Experts past the end read as zero, because no block adds to them. */
 static __device__ __forceinline__ struct router_sums router_load(const uint64_t *sums)
 {
     struct router_sums regs;
@@ -122,7 +122,7 @@ router_candidates(const struct router_sums &sums, float factor, const float bias
     return c;
 }
 
-/* Of a vector that is not packed. */
+/* The biases of this lane's experts, from a vector that is not packed. */
 static __device__ __forceinline__ void
 router_biases(float out[LOGITS_PER_LANE], const struct decode_vector &bias, int n_experts)
 {

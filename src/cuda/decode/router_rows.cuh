@@ -1,10 +1,10 @@
-/* The tokens of the router's kernel (decode_router.cu): columns of rows, each number as the sum
- * of three of bf16, in the shared memory of the blocks that multiply them; and the join in front
- * of it, of a row by the block that is to choose for it.
+/* Input rows of the router kernel (decode_router.cu): columns of rows, split into three BF16 terms,
+ * in the shared memory of the blocks that multiply them; and the residual add and RMSNorm before
+ * it, each row by the block that selects its experts.
  *
- * A cluster of eight blocks has as many tokens; a block has an eighth of the columns, every
- * eighth unit. In its shared memory lie (unit, term, block of 32 columns, half of it, token,
- * lane of four, four numbers). */
+ * A cluster of eight blocks has eight tokens. A block has an eighth of the columns: every eighth
+ * unit. Shared-memory layout: (unit, term, block of 32 columns, half of it, token, lane of four,
+ * four numbers). */
 #ifndef CUDA_DECODE_ROUTER_ROWS_CUH
 #define CUDA_DECODE_ROUTER_ROWS_CUH
 
@@ -14,25 +14,24 @@
 
 enum {
     EIGHTHS = RING_WARPS,
-    TOKENS = EIGHTHS, /* of a cluster: one a block */
+    TOKENS = EIGHTHS, /* per cluster: one per block */
     TERMS = ROUTER_TERMS,
     TERM_BLOCK_BYTES = TOKENS * TOKEN_BLOCK_BYTES,
     HALF_BLOCK_BYTES = TERM_BLOCK_BYTES / 2,
     UNIT_TERM_BYTES = UNIT_BLOCKS * TERM_BLOCK_BYTES,
     UNIT_TERMS_BYTES = TERMS * UNIT_TERM_BYTES,
-    ROW_THREADS = RING_THREADS / 2, /* the last ones, that hold the row: others have weights */
-    PIECES_PER_THREAD =
-        (DECODE_WIDTH_MAX / PIECE + ROW_THREADS - 1) / ROW_THREADS /* by each of them */
+    ROW_THREADS = RING_THREADS / 2, /* the last ones hold the row; the other threads copy weights */
+    PIECES_PER_THREAD = (DECODE_WIDTH_MAX / PIECE + ROW_THREADS - 1) / ROW_THREADS /* per thread */
 };
-static_assert((int)TOKENS == (int)COLUMN_TOKENS, "a column of products");
+static_assert((int)TOKENS == (int)COLUMN_TOKENS, "one MMA column per token");
 
 static inline HOST_DEVICE int units_of_eighth(int n_units, int rank)
 {
     return (n_units - rank + EIGHTHS - 1) / EIGHTHS;
 }
 
-/* The norm's weights of eight columns, as they lie there: nobody waits for them before they are
- * used. */
+/* Raw bits of the norm's weights for eight columns, unconverted, so that the loads are not waited
+ * for before their use. */
 struct weight_bits {
     uint4 at[2];
 };
@@ -51,7 +50,7 @@ static __device__ __forceinline__ struct weight_bits bits_at(const struct decode
     return bits;
 }
 
-/* Ones where there is no norm. */
+/* Converts the weights; ones without a norm. */
 static __device__ __forceinline__ void weights_of(float g[PIECE], const struct weight_bits &bits,
                                                   enum decode_vector_type kind)
 {
@@ -75,14 +74,14 @@ static __device__ __forceinline__ void weights_of(float g[PIECE], const struct w
     }
 }
 
-/* A number times the norm's weight, in the router's units. The product is rounded before terms
- * are taken from it: as a part of their differences it would not be. */
-static __device__ __forceinline__ float weighed(float x, float weight)
+/* A number times the norm's weight, in router units. The product is rounded before it is split into
+ * terms: fused into the subtractions it would not be. */
+static __device__ __forceinline__ float weighted(float x, float weight)
 {
     return __fmul_rn(x, weight * ROUTER_UNITS);
 }
 
-/* Where eight columns, piece `piece` of a unit, lie of a token behind the unit's beginning. */
+/* Offset of eight columns, piece `piece` of a unit, for a token, relative to the unit. */
 static __device__ __forceinline__ int piece_at(int piece, int token)
 {
     return piece / BLOCK_PIECES * TERM_BLOCK_BYTES + piece % BLOCK_PIECES / 2 * HALF_BLOCK_BYTES +
@@ -100,7 +99,7 @@ static __device__ __forceinline__ uint4 take_term(float v[PIECE])
     return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
-/* The tokens' columns of the eighth, each number as the sum of three; zeros where there is none. */
+/* Splits the tokens' columns of the eighth into three terms; zeros for missing tokens. */
 static __device__ __forceinline__ void split_tokens(char *to, const struct decode_router &p,
                                                     int rank, int n_units)
 {
@@ -124,7 +123,7 @@ static __device__ __forceinline__ void split_tokens(char *to, const struct decod
             weights_of(g, bits_at(p.norm, is_there ? k : 0), p.norm.kind);
 #pragma unroll
             for (int c = 0; c < PIECE; c++)
-                v[j][c] = weighed(v[j][c], g[c]);
+                v[j][c] = weighted(v[j][c], g[c]);
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
@@ -139,9 +138,9 @@ static __device__ __forceinline__ void split_tokens(char *to, const struct decod
     }
 }
 
-/* ---- the join ---- */
+/* ---- residual add and RMSNorm ---- */
 
-/* The pieces of the block's token that a thread holds: number piece_of_thread(i). */
+/* The pieces of the block's token that a thread holds: index piece_of_thread(i). */
 struct row_regs {
     float at[PIECES_PER_THREAD][PIECE];
 };
@@ -151,12 +150,12 @@ static __device__ __forceinline__ int piece_of_thread(int i)
     return (int)threadIdx.x - (RING_THREADS - ROW_THREADS) + i * ROW_THREADS;
 }
 
-/* What is known of it before the row is there. */
+/* Addresses and weights that do not depend on the row. */
 struct row_plan {
     struct weight_bits norm[PIECES_PER_THREAD];
-    int at[PIECES_PER_THREAD]; /* of x, h and y; where there are no such columns -1 */
+    int at[PIECES_PER_THREAD]; /* in x, h and y; -1 for columns past the end */
     uint32_t to[PIECES_PER_THREAD],
-        barrier[PIECES_PER_THREAD]; /* in the block whose columns they are */
+        barrier[PIECES_PER_THREAD]; /* in the block that multiplies these columns */
 };
 
 static __device__ __forceinline__ struct row_plan plan_row(const struct decode_router &p,
@@ -181,7 +180,7 @@ static __device__ __forceinline__ struct row_plan plan_row(const struct decode_r
     return plan;
 }
 
-/* x + h; zeros where there is nothing. */
+/* x + h; zeros past the end. */
 static __device__ __forceinline__ struct row_regs rmsnorm_row(const struct row_plan &plan,
                                                               const struct decode_rmsnorm &j)
 {
@@ -204,8 +203,8 @@ static __device__ __forceinline__ struct row_regs rmsnorm_row(const struct row_p
     return x;
 }
 
-/* The row's pieces times the norm's weights and ROUTER_UNITS, each number as the sum of three,
- * to the blocks whose columns they are: zeros behind the row, and where there is no such token. */
+/* Sends the row's pieces, times the norm's weights and ROUTER_UNITS, split into three terms, to the
+ * blocks that multiply these columns. Columns past the end and missing tokens are sent as zeros. */
 static __device__ __forceinline__ void send_row(const struct row_regs &row,
                                                 const struct row_regs &weights,
                                                 const struct row_plan &plan, int n_units)
@@ -216,7 +215,7 @@ static __device__ __forceinline__ void send_row(const struct row_regs &row,
 
 #pragma unroll
         for (int c = 0; c < PIECE; c++)
-            v[c] = weighed(row.at[i][c], weights.at[i][c]);
+            v[c] = weighted(row.at[i][c], weights.at[i][c]);
 #pragma unroll
         for (int term = 0; term < TERMS; term++) {
             const uint4 pairs = take_term(v);
@@ -227,8 +226,8 @@ static __device__ __forceinline__ void send_row(const struct row_regs &row,
     }
 }
 
-/* The thread's squares: of two neighbours one has their first and third part, the other one the
- * second. */
+/* The thread's squares. Of two adjacent threads the even one has partials 0 and 2, the odd one
+ * partial 1. */
 static __device__ __forceinline__ struct squares squares_of_row(const struct row_regs &row)
 {
     float parts[PIECES_PER_THREAD];
@@ -257,7 +256,7 @@ static __device__ __forceinline__ struct squares squares_of_row(const struct row
     return {first.whole + second.whole, first.rest + second.rest};
 }
 
-/* The joined row, and normed, to where the next kernels take it. */
+/* Stores the row and its RMSNorm for the next kernels. */
 static __device__ __forceinline__ void
 store_row(const struct row_regs &row, const struct row_regs &weights, const struct row_plan &plan,
           const struct decode_rmsnorm &j, float factor, int n_units, int token)

@@ -1,6 +1,5 @@
-/* Stage route, behind the router's product: the A largest logits of a row, falling, ties to the
- * lower id, and the softmax over those A. A warp a row; E logits are read A times, from the
- * first-level cache. */
+/* Top-k routing: the A largest logits of a row, descending, ties to the lower id, and the softmax
+ * over those A. One warp per row; the E logits are read A times, from L1. */
 #include "cuda/common/launch.h"
 #include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
@@ -9,10 +8,10 @@ enum { WARPS = 4 };
 
 struct candidate {
     float score;
-    int id; /* -1: none */
+    int id; /* -1: no candidate */
 };
 
-/* Whether b is to be preferred; a NaN never is, but to none. */
+/* True if b is better than a. A NaN is better only than no candidate. */
 static __device__ bool is_better(const struct candidate &b, const struct candidate &a)
 {
     if (b.id < 0)
@@ -28,7 +27,7 @@ static __device__ bool is_selected(const int32_t *ids, int n, int id)
     return false;
 }
 
-/* The best of those that are left; the same for all lanes. */
+/* The best of the remaining candidates; the same in all lanes. */
 static __device__ struct candidate best_remaining(const float *router_logits, int n_experts,
                                                   const int32_t *ids, int n_selected)
 {

@@ -1,5 +1,5 @@
-/* Stages that take a row at a time: embed, join, and what attn_qkv does behind its products. A
- * block a row; bound by memory, a few kilobytes a row, so in decoding by the launch. */
+/* Stages that process a row per block: embedding, residual add with RMSNorm, RoPE and the KV page
+ * write. Memory bound with a few kilobytes per row; in decode steps bound by launch latency. */
 #include <cuda_fp8.h>
 
 #include "cuda/decode/decode.h"
@@ -18,10 +18,10 @@ static __device__ __forceinline__ void round_to(uint16_t *out, int64_t at, float
         out[at] = __half_as_ushort(__float2half_rn(clamp_f16(y)));
 }
 
-/* x and y of a row of n are stored: x is what is held of it, y = x / sqrt(mean of squares + eps)
- * weight. Of longer rows the rest of x is there. With IS_MXFP8 y is stored as row `row` of
- * mxfp8, too; `rounded`, unless NULL, gets it as FP16, with zeros up to whole units of columns.
- * With `factor_at` the norm is by parts, and its factor goes there. */
+/* Stores x and y of a row of n: regs holds the start of x, y = x / sqrt(mean of squares + eps)
+ * weight. The rest of a longer row is read from x. With IS_MXFP8, y is also stored as row `row` of
+ * mxfp8. `rounded`, unless NULL, receives y as FP16, zero-filled to whole units of columns. With
+ * `factor_at` the norm is computed from partials, and its factor is stored there. */
 template <bool IS_MXFP8>
 static __device__ void norm_row(float *y, float *x, const struct norm_regs *regs,
                                 const struct norm_regs &weights, const struct tensor *weight,
@@ -83,8 +83,8 @@ void launch_embed_rmsnorm(struct launch_list *list, const struct embed_rmsnorm_a
     add_dependent<embed_rmsnorm>(list, (unsigned)n_rows, NORM_THREADS, 0, *a, tokens);
 }
 
-/* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of
- * such, none. Rows in front of n_rounded are stored as FP16, too. */
+/* h NULL: x already holds the sum. Rows from first_row on are also stored as MXFP8, if mxfp8 has
+ * rows. Rows before n_rounded are also stored as FP16. */
 static __global__ void __launch_bounds__(NORM_THREADS)
     residual_rmsnorm(const __grid_constant__ struct residual_rmsnorm_args a, const float *h,
                      const __grid_constant__ struct mxfp8_rows mxfp8, int first_row,
@@ -150,9 +150,10 @@ void launch_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args
     launch_rmsnorm_factors(list, a, false, n_rows, NULL, 0, NULL);
 }
 
-/* ---- rotation ---- */
+/* ---- RoPE ---- */
 
-/* The angle is rounded to float32 as the references do; cos and sin are taken in double. */
+/* The angle is rounded to float32 as in the reference implementations; cos and sin are computed in
+ * double. */
 static __global__ void cos_sin(float *out, const __grid_constant__ struct rope rope,
                                const int32_t *positions)
 {
@@ -175,7 +176,7 @@ void launch_cos_sin(struct launch_list *list, float *out, const struct rope *rop
     add_dependent<cos_sin>(list, (unsigned)n_rows, WARP_LANES, 0, out, *rope_host, positions);
 }
 
-/* One head, by a warp. */
+/* One head, by one warp. */
 static __device__ void rotate(float *head, const float *rotation, int head_dim)
 {
     const int half = head_dim / 2;
@@ -184,13 +185,13 @@ static __device__ void rotate(float *head, const float *rotation, int head_dim)
         rotate_pair(&head[i], &head[half + i], rotation[i], rotation[half + i]);
 }
 
-/* ---- keys and values into pages ---- */
+/* ---- KV page write ---- */
 
-/* Codes times 448 / largest; a head that has a NaN or an infinity gets the scale NaN. */
+/* Codes times 448 / largest; a head with a NaN or an infinity gets the scale NaN. */
 static __device__ void store_f8(const struct tensor *kv, char *side, int which, int slot,
                                 const float *x)
 {
-    const float tiny = 1e-30f, f8_largest = 448.0f; /* below tiny: zeros */
+    const float tiny = 1e-30f, f8_largest = 448.0f; /* smaller heads are stored as zeros */
     const int64_t D = kv->dim[4];
     float largest = 0.0f, inverse;
     bool is_number = true;
@@ -226,7 +227,7 @@ static __device__ void store_head(const struct tensor *kv, char *side, int which
     }
 }
 
-/* A block a row, a warp a head: those of q, then of k, then of v. */
+/* One block per row, one warp per head: those of q, then k, then v. */
 static __global__ void rope_cache(const __grid_constant__ struct attn_qkv_args a,
                                   const float *cos_sin, const struct batch *batch)
 {

@@ -1,25 +1,25 @@
-/* The choice of a token's experts by one warp: the largest of its router's logits, falling, ties
- * to the lower id, and the softmax over those. What router_topk.cu does, in registers. */
+/* Top-k routing of a token by one warp, in registers: the largest of its router logits, descending,
+ * ties to the lower id, and the softmax over those. The result is that of router_topk.cu. */
 #ifndef CUDA_DECODE_TOPK_CUH
 #define CUDA_DECODE_TOPK_CUH
 
 #include "cuda/decode/decode.h"
 #include "cuda/common/sums.cuh"
 
-/* Of code that a block goes through before its inputs are there, without them: what was not run
- * in this layer yet comes from memory, line after line. */
+/* Passes of a block over its code. The warm-up pass runs without inputs before they are available,
+ * to load the instruction cache: code that did not run in this layer is fetched from memory line by
+ * line. */
 enum { WARMUP_PASS, FINAL_PASS, N_PASSES };
 
 enum { LOGITS_PER_LANE = DECODE_EXPERTS_MAX / WARP_LANES };
 
-/* The experts of a token, and exp(logit - largest logit) of each; `rank` is counted from the
- * best. */
+/* The experts of a token, and exp(logit - largest logit) of each; rank 0 is the best. */
 struct topk {
     int ids[DECODE_ACTIVE_MAX];
     float weights[DECODE_ACTIVE_MAX];
 };
 
-/* Rising with the number; a NaN is lowest, and 0 stands for what was taken. */
+/* Sort key of a float: increases with the number; NaN is lowest, and 0 marks a removed entry. */
 static __device__ __forceinline__ uint32_t order_of(float x)
 {
     const uint32_t bits = __float_as_uint(x + 0.0f);
@@ -32,7 +32,7 @@ static __device__ __forceinline__ float number_of(uint32_t order)
     return __uint_as_float(order & 0x80000000u ? order & 0x7FFFFFFFu : ~order);
 }
 
-/* A lane's part of a token's logits, in their order. */
+/* A lane's part of a token's logits, as sort keys. */
 struct candidates {
     uint32_t orders[LOGITS_PER_LANE];
 };
@@ -54,7 +54,7 @@ static __device__ __forceinline__ struct candidates candidates_of(const float *r
     return c;
 }
 
-/* Takes the best out, the lowest id of several; gives its id, and *best gets its order. */
+/* Removes the best entry, of equal ones the lowest id. Returns its id; *best receives its key. */
 static __device__ __forceinline__ int pop_best(struct candidates *c, uint32_t *best)
 {
     const int lane = threadIdx.x % WARP_LANES;
@@ -75,7 +75,7 @@ static __device__ __forceinline__ int pop_best(struct candidates *c, uint32_t *b
     return (int)id;
 }
 
-/* The first n_ranks of them: every warp for itself. */
+/* The first n_ranks of them; each warp computes its own copy. */
 static __device__ __forceinline__ void select_topk(struct topk *out, struct candidates c,
                                                    int n_ranks)
 {
@@ -105,19 +105,19 @@ static __device__ __forceinline__ float gate_of(const struct topk &c, int rank, 
     return weight / sum;
 }
 
-/* What `lane` knows of the expert at rank `lane`. */
+/* The expert at rank `lane`, in lane `lane`. */
 struct by_lane {
     int id;
     float weight; /* exp(logit - largest logit) */
 };
 
-/* The first n_ranks experts of a token, a lane each: every warp for itself. */
+/* The first n_ranks experts of a token, one per lane; each warp computes its own copy. */
 static __device__ __forceinline__ struct by_lane topk_by_lane(struct candidates c, int n_ranks)
 {
     struct by_lane mine = {0, 0.0f};
     float largest = 0.0f;
 
-#pragma unroll 1 /* less code, which comes from memory, line after line */
+#pragma unroll 1 /* smaller code, because it is fetched from memory line by line */
     for (int rank = 0; rank < n_ranks; rank++) {
         uint32_t best;
         const int id = pop_best(&c, &best);
@@ -131,7 +131,7 @@ static __device__ __forceinline__ struct by_lane topk_by_lane(struct candidates 
     return mine;
 }
 
-/* gate_of() of every lane's rank: every lane calls it. */
+/* gate_of() for the rank of each lane; all lanes call it. */
 static __device__ __forceinline__ float gate_of_lane(const struct by_lane &mine, int n_ranks)
 {
     float sum = 0.0f;
@@ -142,7 +142,7 @@ static __device__ __forceinline__ float gate_of_lane(const struct by_lane &mine,
     return mine.weight / sum;
 }
 
-/* One warp chooses for its block, without the weights of the choice; a barrier follows. */
+/* Top-k by one warp for its block, without the gates; a barrier must follow. */
 static __device__ __forceinline__ struct by_lane block_topk(int *ids, const struct candidates &c,
                                                             int n_ranks)
 {
@@ -154,7 +154,7 @@ static __device__ __forceinline__ struct by_lane block_topk(int *ids, const stru
     return mine;
 }
 
-/* c.ids[rank] of registers, which have no index. */
+/* c.ids[rank]: registers cannot be indexed. */
 static __device__ __forceinline__ int id_of(const struct topk &c, int rank)
 {
     int id = 0;
