@@ -1,21 +1,21 @@
-/* Stage sample: one token a row of logits, and its log-probability under the plain softmax over
- * all V logits, with those of the likeliest tokens where they are asked for.
+/* Sampling: one token per row of logits, and its logprob under the softmax over all V unmodified
+ * logits, with the top logprobs if requested.
  *
- * A row is first surveyed by many blocks, a chunk of ids each: the largest logit, the sum of
- * exponentials, then penalties, biases and mask (sample.cuh), and, where the row is drawn and
- * not greedy, the weight of what is drawn from, or with top_k or top_p how it is spread over
- * bins. Then one block a row finishes: with the largest logit, with a walk through one chunk, or
- * in a bin (sample_rank.cuh).
+ * Work division: SAMPLE_CHUNKS blocks per row first reduce one chunk of ids each: the largest logit
+ * and the sum of exponentials, then after penalties, biases and mask (sample.cuh) the mass of the
+ * candidates, or with top_k or top_p their histogram over bins. Then one block per row selects the
+ * token: the argmax for greedy rows, a walk through one chunk, or a search in a bin
+ * (sample_rank.cuh). Memory bound: the logits are read once, and again by special rows.
  *
- * The rules are the CPU's (src/cpu/stages/sample.c, process_logits.c), with the same random
- * number for the same seed and position: weights exp((z - max z) / temperature) over the valid
- * ids; top_k; the shortest prefix by falling weight that holds top_p of what is left; min_p;
- * then a walk over what remains, by falling weight after top_k or top_p, else by id. Sums of
- * weights are integers, in units of 2^-40 of the largest, so that they are the same in any
- * order. */
+ * The rules are those of the CPU backend (src/cpu/stages/sample.c, process_logits.c), with the same
+ * random number for the same seed and position. Weights are exp((z - max z) / temperature) over the
+ * valid ids. They are filtered by top_k, then by top_p (the shortest prefix by descending weight
+ * that holds top_p of the remaining mass), then by min_p. The token is found by a walk over the
+ * remaining candidates, by descending weight after top_k or top_p, otherwise by id. Sums of weights
+ * are integers in units of 2^-40 of the largest weight, so that they do not depend on the order. */
 #include "cuda/sampling/sample_rank.cuh"
 
-static_assert((int)SAMPLE_CHUNKS <= (int)CHUNK_THREADS, "a thread a chunk");
+static_assert((int)SAMPLE_CHUNKS <= (int)CHUNK_THREADS, "one thread per chunk");
 
 struct shared {
     union {
@@ -30,8 +30,8 @@ struct shared {
 
 /* ---- chunks ---- */
 
-/* The kernels of a step whose rows are all plain have no code for others, whose registers would
- * cost time. */
+/* A separate kernel for steps whose rows are all plain: it does not pay for the registers of the
+ * other code. */
 template <bool HAS_SPECIAL>
 static __global__ void __launch_bounds__(CHUNK_THREADS)
     survey(const __grid_constant__ struct sample_launch l)
@@ -78,9 +78,9 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
         chunks_of(l.chunks, blockIdx.y)[blockIdx.x] = c;
 }
 
-/* ---- draws by rising id ---- */
+/* ---- sampling by ascending id ---- */
 
-/* The masses of a row's chunks, where it is drawn from by a walk, or its bins. */
+/* Computes the mass of a chunk for a row that is sampled by a walk, or fills its bins. */
 template <bool HAS_SPECIAL>
 static __global__ void __launch_bounds__(CHUNK_THREADS)
     weigh(const __grid_constant__ struct sample_launch l)
@@ -88,22 +88,22 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     __shared__ float floats[CHUNK_WARPS];
     __shared__ int ids[CHUNK_WARPS];
     __shared__ unsigned long long scratch[CHUNK_WARPS];
-    const struct batch_sample wish = l.samples[blockIdx.y];
+    const struct batch_sample params = l.samples[blockIdx.y];
     const struct sample_part part = part_of(l);
     const int end = min(part.end, l.args.n_valid);
-    struct row r = {part.z, l.args.n_valid, 0.0f, wish.temperature, NULL};
+    struct row r = {part.z, l.args.n_valid, 0.0f, params.temperature, NULL};
     unsigned long long sum = 0;
     int best;
 
     pdl_launch_dependents();
     pdl_wait();
-    if (!(wish.temperature > 0.0f) || (!HAS_SPECIAL && !is_plain(wish)))
+    if (!(params.temperature > 0.0f) || (!HAS_SPECIAL && !is_plain(params)))
         return;
     best = largest_of(floats, ids, chunks_of(l.chunks, blockIdx.y));
     if (best < 0)
         return;
     r.largest = r.z[best];
-    if (HAS_SPECIAL && !is_plain(wish)) {
+    if (HAS_SPECIAL && !is_plain(params)) {
         fill_bins(l, r.largest);
         return;
     }
@@ -111,15 +111,15 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     for (int i = part.first + threadIdx.x; i < end; i += CHUNK_THREADS) {
         const float weight = weight_of(r, i);
 
-        sum += key_of(weight, i) >= least_key(wish) ? mass_of(weight) : 0;
+        sum += key_of(weight, i) >= least_key(params) ? mass_of(weight) : 0;
     }
     sum = block_sum(sum, scratch);
     if (threadIdx.x == 0)
         chunks_of(l.chunks, blockIdx.y)[blockIdx.x].mass = sum;
 }
 
-/* The first id of [first, end) with which the sum of the masses of keys >= lowest, by rising id,
- * reaches the target. */
+/* The first id of [first, end), ascending, at which the sum of the masses of keys >= lowest reaches
+ * the target. */
 static __device__ int walk_ids(struct shared *s, const struct row &r, int first, int end,
                                unsigned long long lowest, unsigned long long target)
 {
@@ -163,20 +163,19 @@ static __device__ int sample_plain(struct shared *s, const struct row &r,
     return walk_ids(s, r, first, min(first + n_ids, r.n), least_key(sample), s->target);
 }
 
-/* ln of the sum of exponentials over that of `largest`. */
+/* Natural logarithm of the sum of exponentials relative to `largest`. */
 static __device__ double log_sum(struct shared *s, const struct sample_chunk *chunks, float largest)
 {
     double sum = 0;
 
     if (threadIdx.x < SAMPLE_CHUNKS)
         sum = __dmul_rn(
-            __ldcg(&chunks[threadIdx.x].sum), /* by itself: both kernels give the same bits */
+            __ldcg(&chunks[threadIdx.x].sum), /* not fused: both kernels give the same bits */
             exp((double)__ldcg(&chunks[threadIdx.x].base) - (double)largest));
     return log(block_sum(sum, s->scratch.doubles));
 }
 
-/* What log-probabilities are counted from, of a row that is not as it came: its largest logit
- * then. */
+/* The largest original logit of an edited row: the reference of its logprobs. */
 static __device__ __noinline__ float raw_largest(float *floats, const struct sample_chunk *chunks)
 {
     const bool is_finite =
@@ -208,9 +207,9 @@ static __global__ void __launch_bounds__(THREADS, 1)
     __shared__ struct shared s;
     const int n_all = (int)l.args.logits.dim[1];
     const float *z = (const float *)l.args.logits.data + (int64_t)blockIdx.x * n_all;
-    const struct batch_sample wish = l.samples[blockIdx.x];
-    const bool is_edited = HAS_SPECIAL && sample_is_processed(&wish);
-    const int n_top = HAS_SPECIAL ? wish.n_top : 0;
+    const struct batch_sample params = l.samples[blockIdx.x];
+    const bool is_edited = HAS_SPECIAL && sample_is_processed(&params);
+    const int n_top = HAS_SPECIAL ? params.n_top : 0;
     const struct sample_chunk *chunks = chunks_of(l.chunks, blockIdx.x);
     int best, token;
 
@@ -221,11 +220,11 @@ static __global__ void __launch_bounds__(THREADS, 1)
         write_result(l.args, best, __uint_as_float(0x7FC00000u));
         return;
     }
-    if (best >= 0 && wish.temperature > 0.0f) {
-        const struct row r = {z, l.args.n_valid, z[best], wish.temperature, NULL};
+    if (best >= 0 && params.temperature > 0.0f) {
+        const struct row r = {z, l.args.n_valid, z[best], params.temperature, NULL};
 
-        token = !HAS_SPECIAL || is_plain(wish)
-                    ? sample_plain(&s, r, wish, chunks, chunk_ids(n_all), l.uniforms[blockIdx.x])
+        token = !HAS_SPECIAL || is_plain(params)
+                    ? sample_plain(&s, r, params, chunks, chunk_ids(n_all), l.uniforms[blockIdx.x])
                     : sample_ranked(l, z[best]);
     }
     const float base = is_edited ? raw_largest(s.scratch.floats, chunks) : z[best];

@@ -1,7 +1,6 @@
-/* What sample.cu needs besides draws: chunks of a row, their edits (penalties, biases and mask),
- * and the likeliest tokens. A chunk's block edits its own ids in place, and puts the logits that
- * were there into the device's copy of the batch, where log-probabilities find them. Plain rows
- * pass all of it by. */
+/* Chunks of a row for sample.cu: edits of logits (penalties, biases and mask) and top logprobs. A
+ * chunk's block edits its ids in place and saves the original logits in the device copy of the
+ * batch, where the logprobs code reads them. Plain rows skip all of this. */
 #ifndef CUDA_SAMPLING_SAMPLE_CUH
 #define CUDA_SAMPLING_SAMPLE_CUH
 
@@ -15,7 +14,8 @@ enum {
     CHUNK_THREADS = 256,
     CHUNK_WARPS = CHUNK_THREADS / WARP_LANES,
     TILE_EACH =
-        8, /* ids a thread looks at in one go, for the likeliest; a chunk of 201,088 ids has 6.1 a thread */
+        8, /* ids per thread and iteration of the top logprobs; a chunk of 201,088 ids has 6.1 per
+            * thread */
     TILE = CHUNK_THREADS * TILE_EACH
 };
 
@@ -35,7 +35,7 @@ static __device__ __forceinline__ struct sample_chunk *chunks_of(struct sample_c
 
 /* The ids of this block: chunk x of row y. */
 struct sample_part {
-    float *z; /* the whole row's */
+    float *z; /* of the whole row */
     int first, end;
 };
 
@@ -48,9 +48,9 @@ static __device__ __forceinline__ struct sample_part part_of(const struct sample
             min(first + n_ids, n_all)};
 }
 
-/* ---- the largest ---- */
+/* ---- argmax ---- */
 
-/* The better of two, ties to the lower id. */
+/* The larger of two logits, ties to the lower id. */
 static __device__ __forceinline__ void block_argmax(float *best, int *id, float other, int other_id)
 {
     if (other > *best || (other == *best && other_id < *id)) {
@@ -69,7 +69,7 @@ static __device__ __forceinline__ void warp_best(float *best, int *id)
     }
 }
 
-/* Of all threads, for all of them; gives whether one had the flag. */
+/* Argmax over all threads; every thread receives it. Returns true if a thread had the flag set. */
 static __device__ __forceinline__ bool block_best(float *best, int *id, float *floats, int *ids,
                                                   bool flag)
 {
@@ -85,7 +85,7 @@ static __device__ __forceinline__ bool block_best(float *best, int *id, float *f
     return flag;
 }
 
-/* The lowest id among the largest logits of what is drawn from, or an enum sample_failure. */
+/* The lowest id among the largest logits of the candidates, or an enum sample_failure. */
 static __device__ int largest_of(float *floats, int *ids, const struct sample_chunk *chunks)
 {
     const bool is_chunk = threadIdx.x < SAMPLE_CHUNKS;
@@ -100,12 +100,12 @@ static __device__ int largest_of(float *floats, int *ids, const struct sample_ch
     return __syncthreads_or(state & SAMPLE_FINITE) ? SAMPLE_NONE_ALLOWED : SAMPLE_NOT_FINITE;
 }
 
-/* ---- the likeliest tokens: a chunk's, then the row's ---- */
+/* ---- top logprobs: of a chunk, then of the row ---- */
 
-/* Falls with the logit, then rises with the id; no id's is 0. */
+/* Sort key: larger for a larger logit, then for a lower id; 0 is not the key of any id. */
 static __device__ __forceinline__ uint64_t top_key(float z, int id)
 {
-    const unsigned bits = __float_as_uint(z + 0.0f); /* -0 is 0 */
+    const unsigned bits = __float_as_uint(z + 0.0f); /* maps -0 to 0 */
     const unsigned rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 
     return (uint64_t)rising << 32 | (0xFFFFFFFFu - (unsigned)id);
@@ -123,7 +123,7 @@ static __device__ __forceinline__ float top_logit(uint64_t key)
     return __uint_as_float(rising & 0x80000000u ? rising & 0x7FFFFFFFu : ~rising);
 }
 
-/* How many of n keys are larger. */
+/* Number of the n keys that are larger. */
 static __device__ __forceinline__ int rank_of(uint64_t key, const uint64_t *keys, int n)
 {
     int rank = 0;
@@ -133,8 +133,8 @@ static __device__ __forceinline__ int rank_of(uint64_t key, const uint64_t *keys
     return rank;
 }
 
-/* The n_top largest keys of a chunk, falling; 0 behind the last. A tile at a time: the threads
- * with the largest heads bring all theirs, and meet what earlier tiles left. */
+/* The n_top largest keys of a chunk, descending; 0 past the last. The chunk is processed in tiles:
+ * the threads with the largest leading keys add all of theirs to the result of earlier tiles. */
 static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int n_top)
 {
     __shared__ uint64_t heads[CHUNK_THREADS];
@@ -180,9 +180,10 @@ static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int
         l.tops[((int64_t)blockIdx.y * SAMPLE_CHUNKS + blockIdx.x) * TOP_LOGPROBS_MAX +
                threadIdx.x] = best[threadIdx.x];
 }
-static_assert(TOP_LOGPROBS_MAX * (TILE_EACH + 1) <= (int)CHUNK_THREADS, "a thread a candidate");
+static_assert(TOP_LOGPROBS_MAX * (TILE_EACH + 1) <= (int)CHUNK_THREADS, "one thread per candidate");
 
-/* The block of a row: its likeliest tokens are in the chunks with the n_top largest first ones. */
+/* Top logprobs of a row, by the row's block: they are in the n_top chunks with the largest first
+ * keys. */
 static __device__ __noinline__ void write_top_logprobs(const struct sample_launch &l, int n_top,
                                                        float base, double log_sum)
 {
@@ -225,8 +226,8 @@ static __device__ __noinline__ void write_top_logprobs(const struct sample_launc
 
 /* ---- edits ---- */
 
-/* Entries of a list that may be of ids [first, end): [*from, *to). Their ids rise; each is two
- * words. */
+/* Range [*from, *to) of the list entries that may have ids in [first, end). Ids ascend; each entry
+ * is two words. */
 static __device__ void find_seen(const int32_t *list, int n, const struct sample_part &part,
                                  int *from, int *to)
 {
@@ -239,30 +240,30 @@ static __device__ void find_seen(const int32_t *list, int n, const struct sample
     *to = min(n_until * n_each, n);
 }
 
-static __device__ void penalise(struct batch_seen *seen, const struct batch_sample &wish,
+static __device__ void penalise(struct batch_seen *seen, const struct batch_sample &params,
                                 const struct sample_part &part)
 {
     int from, to;
 
-    find_seen(&seen->id, wish.n_seen, part, &from, &to);
+    find_seen(&seen->id, params.n_seen, part, &from, &to);
     for (int i = from + threadIdx.x; i < to; i += CHUNK_THREADS) {
         const int id = __ldcg(&seen[i].id);
 
         if (id >= part.first && id < part.end) {
             const float z = __ldcg(part.z + id);
 
-            part.z[id] = penalised_logit(z, __ldcg(&seen[i].n_generated), &wish);
+            part.z[id] = penalised_logit(z, __ldcg(&seen[i].n_generated), &params);
             seen[i].n_generated = (int32_t)__float_as_uint(z);
         }
     }
 }
 
-static __device__ void add_biases(struct batch_bias *biases, const struct batch_sample &wish,
+static __device__ void add_biases(struct batch_bias *biases, const struct batch_sample &params,
                                   const struct sample_part &part)
 {
     int from, to;
 
-    find_seen(&biases->id, wish.n_biases, part, &from, &to);
+    find_seen(&biases->id, params.n_biases, part, &from, &to);
     for (int i = from + threadIdx.x; i < to; i += CHUNK_THREADS) {
         const int id = __ldcg(&biases[i].id);
 
@@ -280,29 +281,29 @@ struct best {
     int id;
 };
 
-/* What a special row needs of a chunk: its likeliest tokens, its edits, and the best logit after
- * them. */
+/* Processes a chunk of a special row: top logprobs, then edits; returns the argmax after the
+ * edits. */
 static __device__ __noinline__ struct best edit_chunk(const struct sample_launch &l,
                                                       struct best raw_value)
 {
     __shared__ float floats[CHUNK_WARPS];
     __shared__ int ids[CHUNK_WARPS];
-    const struct batch_sample &wish = l.samples[blockIdx.y];
+    const struct batch_sample &params = l.samples[blockIdx.y];
     const struct sample_part part = part_of(l);
     const uint32_t *mask =
-        wish.n_mask_words > 0 ? BATCH_MASKS(l.batch) + wish.first_mask_word : NULL;
+        params.n_mask_words > 0 ? BATCH_MASKS(l.batch) + params.first_mask_word : NULL;
     struct best best = {-INFINITY, 0x7FFFFFFF};
 
-    if (wish.n_top > 0)
-        chunk_top(l, wish.n_top);
-    if (!sample_is_processed(&wish))
+    if (params.n_top > 0)
+        chunk_top(l, params.n_top);
+    if (!sample_is_processed(&params))
         return raw_value;
-    __syncthreads(); /* all have read the chunk as it came */
-    if (wish.n_seen > 0)
-        penalise((struct batch_seen *)BATCH_SEEN(l.batch) + wish.first_seen, wish, part);
+    __syncthreads(); /* all threads have read the original logits */
+    if (params.n_seen > 0)
+        penalise((struct batch_seen *)BATCH_SEEN(l.batch) + params.first_seen, params, part);
     __syncthreads();
-    if (wish.n_biases > 0)
-        add_biases((struct batch_bias *)BATCH_BIASES(l.batch) + wish.first_bias, wish, part);
+    if (params.n_biases > 0)
+        add_biases((struct batch_bias *)BATCH_BIASES(l.batch) + params.first_bias, params, part);
     __syncthreads();
     for (int i = part.first + threadIdx.x; i < min(part.end, l.args.n_valid); i += CHUNK_THREADS) {
         const bool is_allowed = mask == NULL || mask_allows(mask, i);
@@ -316,23 +317,23 @@ static __device__ __noinline__ struct best edit_chunk(const struct sample_launch
     return best;
 }
 
-/* A token's logit before it was edited. Every thread gets it. */
+/* A token's logit before the edits. Every thread receives it. */
 static __device__ __noinline__ float raw_logit(const struct sample_launch &l, const float *z,
                                                int token)
 {
     __shared__ float found;
-    const struct batch_sample &wish = l.samples[blockIdx.x];
-    const struct batch_seen *seen = BATCH_SEEN(l.batch) + wish.first_seen;
-    const struct batch_bias *biases = BATCH_BIASES(l.batch) + wish.first_bias;
+    const struct batch_sample &params = l.samples[blockIdx.x];
+    const struct batch_seen *seen = BATCH_SEEN(l.batch) + params.first_seen;
+    const struct batch_bias *biases = BATCH_BIASES(l.batch) + params.first_bias;
 
     if (threadIdx.x == 0)
         found = z[token];
     __syncthreads();
-    for (int i = threadIdx.x; i < wish.n_biases; i += blockDim.x)
+    for (int i = threadIdx.x; i < params.n_biases; i += blockDim.x)
         if (__ldcg(&biases[i].id) == token)
             found = __ldcg(&biases[i].bias);
-    __syncthreads(); /* penalties came first */
-    for (int i = threadIdx.x; i < wish.n_seen; i += blockDim.x)
+    __syncthreads(); /* penalties are applied first */
+    for (int i = threadIdx.x; i < params.n_seen; i += blockDim.x)
         if (__ldcg(&seen[i].id) == token)
             found = __uint_as_float((unsigned)__ldcg(&seen[i].n_generated));
     __syncthreads();

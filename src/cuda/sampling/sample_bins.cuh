@@ -1,11 +1,11 @@
-/* Bins of a row's candidates, for draws behind top_k or top_p: by falling weight, ties to the
+/* Histogram of a row's candidates for top_k and top_p, which rank by descending weight, ties to the
  * lower id.
  *
- * A candidate's key is its weight's bits and then its id turned round. The chunks' blocks count
- * the row's candidates, and add up their masses, by the first bits of their keys; then they find
- * in which bins the k-th candidate, the share and the random number lie, and list what is there.
- * What follows is the row's block's: sample_rank.cuh. Masses are integers, so that sums are the
- * same in any order. */
+ * A candidate's key is the bits of its weight, then its inverted id. The chunks' blocks count the
+ * candidates of a row and add up their masses, by the leading bits of the keys. Then they find the
+ * bins that contain the k-th candidate, the top_p boundary and the random number, and list the
+ * candidates of these bins. The row's block continues in sample_rank.cuh. Masses are integers, so
+ * sums do not depend on the order. */
 #ifndef CUDA_SAMPLING_SAMPLE_BINS_CUH
 #define CUDA_SAMPLING_SAMPLE_BINS_CUH
 
@@ -13,26 +13,27 @@
 
 enum {
     CANDIDATE_ROWS =
-        16, /* with more, every row's block looks through its own sooner than lists are made */
-    THREADS = 1024, /* of the block that finishes a row */
+        16, /* with more rows it is faster if each row's block searches its row itself than to make
+             * lists */
+    THREADS = 1024, /* of the block that selects the token */
     WARPS = THREADS / WARP_LANES,
-    BIN_BITS = 11, /* of the first bins: those of weights up to 1, with four bits of the fraction */
+    BIN_BITS = 11, /* of the first histogram: weights up to 1, with four bits of the fraction */
     BIN_SHIFT = 32 + 19,
-    SORTED_MAX = THREADS, /* candidates of a bin that are sorted, one a thread */
+    SORTED_MAX = THREADS, /* candidates of a bin that are sorted, one per thread */
     PASS_UNROLL = 16
 };
 static_assert((int)SAMPLE_BINS == 1 << BIN_BITS && (int)SAMPLE_BINS == 2 * THREADS,
-              "two bins a thread");
+              "two bins per thread");
 static_assert(0x3F800000 >> (BIN_SHIFT - 32) < (int)SAMPLE_BINS, "a weight of 1 has a bin");
 
 static const float MASS_UNIT = 1099511627776.0f; /* 2^40 */
 
-/* A row of logits and what is drawn from. */
+/* A row of logits and its candidates. */
 struct row {
     const float *z;
     int n; /* valid ids */
     float largest, temperature;
-    const struct sample_bins *bins; /* where it is drawn by falling weight */
+    const struct sample_bins *bins; /* of rows that are sampled by descending weight */
 };
 
 static __device__ float weight_of(const struct row &r, int id)
@@ -55,19 +56,19 @@ static __device__ unsigned long long mass_of(float weight)
     return (unsigned long long)__float2ull_rn(weight * MASS_UNIT);
 }
 
-/* Whether a draw is a walk by rising id over all that min_p leaves. */
+/* True if the row is sampled by a walk by ascending id over the candidates that min_p leaves. */
 static __device__ __forceinline__ bool is_plain(const struct batch_sample &sample)
 {
     return !sample_is_ranked(&sample);
 }
 
-/* The key that min_p sets. */
+/* The smallest key that min_p allows. */
 static __device__ __forceinline__ unsigned long long least_key(const struct batch_sample &sample)
 {
     return sample.min_p > 0.0f ? (unsigned long long)__float_as_uint(sample.min_p) << 32 : 0;
 }
 
-/* The candidate that a random number names among a mass. */
+/* The cumulative mass that a random number selects. */
 static __device__ __forceinline__ unsigned long long target_of(double uniform,
                                                                unsigned long long mass)
 {
@@ -78,8 +79,8 @@ static __device__ __forceinline__ unsigned long long target_of(double uniform,
 
 /* ---- bins in shared memory ---- */
 
-/* A 64-bit sum is two words, since the memory adds words only: who makes the low one overflow
- * carries. */
+/* Shared-memory atomics add 32-bit words, so a 64-bit sum is two words: the thread whose addition
+ * overflows the low word adds the carry. */
 struct bins {
     unsigned counts[SAMPLE_BINS], low[SAMPLE_BINS], high[SAMPLE_BINS];
 };
@@ -101,14 +102,14 @@ static __device__ __forceinline__ unsigned long long mass_of_bin(const struct bi
     return (unsigned long long)b->high[bin] << 32 | b->low[bin];
 }
 
-/* The bins of a row, of all its chunks. */
+/* The histogram of a row, over all its chunks. */
 static __device__ __forceinline__ struct sample_bins *bins_of(const struct sample_launch &l,
                                                               int row)
 {
     return l.bins + row;
 }
 
-/* A chunk's share of what must be zero before chunks add to it. */
+/* Zeroes this chunk's share of the histogram, before chunks add to it. */
 static __device__ __noinline__ void clear_bins(const struct sample_launch &l)
 {
     const int n_each = SAMPLE_BINS / SAMPLE_CHUNKS, bin = blockIdx.x * n_each + threadIdx.x;
@@ -121,9 +122,9 @@ static __device__ __noinline__ void clear_bins(const struct sample_launch &l)
     if (blockIdx.x == 0 && threadIdx.x == 0)
         bins->n_candidates = gridDim.y <= CANDIDATE_ROWS ? 0 : SAMPLE_CANDIDATES_MAX + 1;
 }
-static_assert((int)SAMPLE_BINS % (int)SAMPLE_CHUNKS == 0, "as many a chunk");
+static_assert((int)SAMPLE_BINS % (int)SAMPLE_CHUNKS == 0, "equal shares per chunk");
 
-/* A chunk's candidates, added to those of the row. */
+/* Adds a chunk's candidates to the row's histogram. */
 static __device__ __noinline__ void fill_bins(const struct sample_launch &l, float largest)
 {
     __shared__ struct bins b;
@@ -148,7 +149,7 @@ static __device__ __noinline__ void fill_bins(const struct sample_launch &l, flo
         }
 }
 
-/* ---- the bins that matter: every chunk's block finds them, and lists its own candidates there ---- */
+/* ---- bins of interest: every chunk's block finds them and lists its candidates in them ---- */
 
 enum { BINS_EACH = SAMPLE_BINS / CHUNK_THREADS };
 
@@ -159,7 +160,7 @@ struct range_selector {
     int first[SAMPLE_RANGES_MAX], last[SAMPLE_RANGES_MAX], n;
 };
 
-/* What a thread knows of its bins, which fall. */
+/* A thread's bins, descending. */
 struct mass_share {
     unsigned long long before_mass, before_count;
     unsigned long long masses[BINS_EACH];
@@ -171,7 +172,7 @@ static __device__ __forceinline__ int bin_of_share(int i)
     return SAMPLE_BINS - 1 - ((int)threadIdx.x * BINS_EACH + i);
 }
 
-/* The bin with which the sum reaches the target, and what lies above it. */
+/* Finds the bin at which the cumulative sum reaches the target, and the sum above it. */
 static __device__ void locate(struct range_selector *c, const struct mass_share &s,
                               unsigned long long target, bool by_count)
 {
@@ -194,7 +195,7 @@ static __device__ void locate(struct range_selector *c, const struct mass_share 
     __syncthreads();
 }
 
-/* The same for one bin. */
+/* The same for a given bin. */
 static __device__ void locate_bin(struct range_selector *c, const struct mass_share &s, int bin)
 {
     unsigned long long mass = s.before_mass;
@@ -228,7 +229,7 @@ static __device__ __forceinline__ unsigned long long share_of(float top_p, unsig
     return mass_share > 0 ? mass_share : 1;
 }
 
-/* A mass that is known to lie between two: where it ends. */
+/* Finds the bins that contain a mass known to be between two bounds. */
 static __device__ void locate_between(struct range_selector *c, const struct mass_share &s,
                                       unsigned long long low, unsigned long long high,
                                       unsigned long long *least, unsigned long long *most)
@@ -243,28 +244,29 @@ static __device__ void locate_between(struct range_selector *c, const struct mas
     add_range(c, c->bin, last);
 }
 
-/* Which bins sample_ranked() will look into, as far as sums over bins tell. */
+/* Selects the bins that sample_ranked() will search, as far as the histogram determines them. */
 static __device__ void select_ranges(struct range_selector *c, const struct mass_share &s,
-                                     const struct batch_sample &wish, int n, double uniform,
+                                     const struct batch_sample &params, int n, double uniform,
                                      unsigned long long all)
 {
     unsigned long long low = all, high = all, least, most;
 
     if (threadIdx.x == 0)
         c->n = 0;
-    if (wish.top_k > 0 && wish.top_k < n) {
-        locate(c, s, (unsigned long long)wish.top_k, true);
+    if (params.top_k > 0 && params.top_k < n) {
+        locate(c, s, (unsigned long long)params.top_k, true);
         low = c->above;
         high = c->above + c->mass;
         add_range(c, c->bin, c->bin);
     }
-    if (wish.top_p < 1.0f) {
-        locate_between(c, s, share_of(wish.top_p, low), share_of(wish.top_p, high), &least, &most);
+    if (params.top_p < 1.0f) {
+        locate_between(c, s, share_of(params.top_p, low), share_of(params.top_p, high), &least,
+                       &most);
         low = least;
         high = most;
     }
-    if (wish.min_p > 0.0f) {
-        locate_bin(c, s, (int)(least_key(wish) >> BIN_SHIFT));
+    if (params.min_p > 0.0f) {
+        locate_bin(c, s, (int)(least_key(params) >> BIN_SHIFT));
         low = min(low, c->above);
         high = min(high, c->above + c->mass);
         add_range(c, c->bin, c->bin);
@@ -314,7 +316,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     __shared__ float floats[CHUNK_WARPS];
     __shared__ int ids[CHUNK_WARPS];
     __shared__ struct range_selector c;
-    const struct batch_sample &wish = l.samples[blockIdx.y];
+    const struct batch_sample &params = l.samples[blockIdx.y];
     struct sample_bins *bins = bins_of(l, blockIdx.y);
     unsigned long long mass = 0, count = 0, all_mass, all_count;
     struct mass_share s;
@@ -322,7 +324,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
 
     pdl_launch_dependents();
     pdl_wait();
-    if (is_plain(wish))
+    if (is_plain(params))
         return;
     best = largest_of(floats, ids, chunks_of(l.chunks, blockIdx.y));
     if (best < 0)
@@ -336,7 +338,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     }
     s.before_mass = sum_before(mass, c.scratch, CHUNK_WARPS, &all_mass);
     s.before_count = sum_before(count, c.scratch, CHUNK_WARPS, &all_count);
-    select_ranges(&c, s, wish, l.args.n_valid, l.uniforms[blockIdx.y], all_mass);
+    select_ranges(&c, s, params, l.args.n_valid, l.uniforms[blockIdx.y], all_mass);
     if (blockIdx.x == 0 && threadIdx.x < c.n) {
         bins->first_bin[threadIdx.x] = c.first[threadIdx.x];
         bins->last_bin[threadIdx.x] = c.last[threadIdx.x];

@@ -1,7 +1,7 @@
-/* A draw behind top_k or top_p, by the block of a row: the bin in which the k-th candidate, the
- * share, or the random number lies is gathered, from the list that the chunks' blocks made of it
- * (sample_bins.cuh) or else from the row, and sorted; one that has more candidates than can be
- * sorted is divided by the next bits of their keys first. */
+/* Sampling with top_k or top_p, by the block of a row. It gathers the bin that contains the k-th
+ * candidate, the top_p boundary or the random number, from the list of the chunks' blocks
+ * (sample_bins.cuh) or from the row, and sorts it. A bin with more candidates than can be sorted is
+ * first subdivided by the next bits of the keys (radix select). */
 #ifndef CUDA_SAMPLING_SAMPLE_RANK_CUH
 #define CUDA_SAMPLING_SAMPLE_RANK_CUH
 
@@ -10,29 +10,29 @@
 struct ranking {
     union {
         struct bins bins;
-        unsigned long long sorted[SORTED_MAX]; /* keys, falling */
+        unsigned long long sorted[SORTED_MAX]; /* keys, descending */
     } u;
     unsigned long long scratch[WARPS];
-    /* of what was found last: the keys that begin with `prefix`, and what lies above all of them */
+    /* of the last search: the common `prefix` of the keys, and the mass above all of them */
     unsigned long long prefix, above_mass, mass;
     unsigned above, count, n_sorted;
     unsigned long long key;
 };
 
-/* What a sum by falling key is to reach. */
+/* The target of a cumulative sum by descending key. */
 struct rank_target {
     unsigned long long target;
-    bool by_count; /* of candidates; else of masses */
+    bool by_count; /* counts candidates instead of masses */
 };
 
-/* What a thread knows of its two bins, the higher one first. */
+/* A thread's two bins, the higher one first. */
 struct pair {
     unsigned long long masses[2];
     unsigned counts[2];
 };
 
-/* The bin in which the sum reaches the goal, all keys above the bins counted in; the threads'
- * bins fall. */
+/* Finds the bin at which the cumulative sum reaches the target, including all keys above the bins;
+ * the threads' bins descend. */
 static __device__ void select_bin(struct ranking *s, const struct pair &p,
                                   const struct rank_target &rank_target, int shift)
 {
@@ -44,7 +44,7 @@ static __device__ void select_bin(struct ranking *s, const struct pair &p,
         sum_before((unsigned long long)p.counts[0] + p.counts[1], s->scratch, WARPS, &all_count);
     unsigned long long sum = rank_target.by_count ? count : mass;
 
-    __syncthreads(); /* all have read what is above */
+    __syncthreads(); /* all threads have read the values above */
     for (int i = 0; i < 2; i++) {
         const unsigned long long mine = rank_target.by_count ? p.counts[i] : p.masses[i];
 
@@ -71,9 +71,10 @@ static __device__ __forceinline__ bool is_candidate(const struct sample_bins *bi
     return is_in;
 }
 
-/* Calls use(key, weight) for every valid id whose key has these bits from `shift` on: of the
- * list, or of the whole row. There, logits that cannot have them are passed by without their
- * weight: what log() gives is widened by more than all roundings together. */
+/* Calls use(key, weight) for every valid id whose key, shifted right by `shift`, has these bits: in
+ * the list, or in the whole row. In the row, logits outside the bounds are skipped before their
+ * weight is computed. The bounds from log() are widened by more than all rounding errors
+ * together. */
 template <typename Use>
 static __device__ __forceinline__ void
 for_each_prefix(const struct row &r, unsigned long long prefix, int shift, Use use)
@@ -108,7 +109,7 @@ for_each_prefix(const struct row &r, unsigned long long prefix, int shift, Use u
         for (int i = 0; i < PASS_UNROLL; i++) {
             const int id = base + i * THREADS;
 
-            if (id < r.n && !(z[i] < from) && !(z[i] > to)) { /* a NaN bound passes all */
+            if (id < r.n && !(z[i] < from) && !(z[i] > to)) { /* a NaN bound skips nothing */
                 const float weight = expf((z[i] - r.largest) / r.temperature);
                 const unsigned long long key = key_of(weight, id);
 
@@ -119,8 +120,8 @@ for_each_prefix(const struct row &r, unsigned long long prefix, int shift, Use u
     }
 }
 
-/* Divides the keys that begin with s->prefix by their next bits, and chooses among those bins;
- * gives the new shift. */
+/* Subdivides the keys that begin with s->prefix by their next bits, and selects one of these bins;
+ * returns the new shift. */
 static __device__ __noinline__ int divide(struct ranking *s, const struct row &r,
                                           const struct rank_target &rank_target, int shift)
 {
@@ -145,8 +146,8 @@ static __device__ __noinline__ int divide(struct ranking *s, const struct row &r
     return next;
 }
 
-/* Falling; one key a thread, which gets its own of the sorted ones. Neighbours of a warp meet in
- * registers. */
+/* Sorts in descending order, one key per thread (bitonic); returns the thread's key of the result.
+ * Distances within a warp use shuffles. */
 static __device__ unsigned long long sort_keys(unsigned long long *keys)
 {
     const unsigned t = threadIdx.x;
@@ -170,7 +171,8 @@ static __device__ unsigned long long sort_keys(unsigned long long *keys)
     return mine;
 }
 
-/* The key with which the sum reaches the goal, and the mass down to it, both in s. */
+/* Finds the key at which the cumulative sum reaches the target, and the mass down to it; both are
+ * stored in s. */
 static __device__ __noinline__ void find_key(struct ranking *s, const struct row &r,
                                              const struct pair &first,
                                              const struct rank_target &rank_target)
@@ -191,7 +193,7 @@ static __device__ __noinline__ void find_key(struct ranking *s, const struct row
         shift = divide(s, r, rank_target, shift);
     has_no_mass = s->mass == 0;
     __syncthreads();
-    if (has_no_mass) { /* candidates that no draw can reach: all of them stay */
+    if (has_no_mass) { /* candidates of mass zero cannot be sampled: all of them stay */
         if (threadIdx.x == 0) {
             s->key = s->prefix;
             s->mass = s->above_mass;
@@ -219,7 +221,7 @@ static __device__ __noinline__ void find_key(struct ranking *s, const struct row
     __syncthreads();
 }
 
-/* The mass of the keys from this one on: of all bins above its own, and of what it has there. */
+/* The mass of the keys from this one on: all bins above its own, and its part of that bin. */
 static __device__ __noinline__ unsigned long long mass_above(struct ranking *s, const struct row &r,
                                                              const struct pair &first,
                                                              unsigned long long lowest)
@@ -237,10 +239,10 @@ static __device__ __noinline__ unsigned long long mass_above(struct ranking *s, 
 
 static __device__ __noinline__ int sample_ranked(const struct sample_launch &l, float largest)
 {
-    const struct batch_sample &wish = l.samples[blockIdx.x];
+    const struct batch_sample &params = l.samples[blockIdx.x];
     const struct row r = {(const float *)l.args.logits.data +
                               (int64_t)blockIdx.x * l.args.logits.dim[1],
-                          l.args.n_valid, largest, wish.temperature, bins_of(l, blockIdx.x)};
+                          l.args.n_valid, largest, params.temperature, bins_of(l, blockIdx.x)};
     __shared__ struct ranking s;
     const struct sample_bins *bins = bins_of(l, blockIdx.x);
     unsigned long long lowest = 0, mass;
@@ -253,18 +255,18 @@ static __device__ __noinline__ int sample_ranked(const struct sample_launch &l, 
         first.counts[i] = __ldcg(&bins->counts[bin]);
     }
     (void)sum_before(first.masses[0] + first.masses[1], s.scratch, WARPS, &mass);
-    if (wish.top_k > 0 && wish.top_k < r.n) {
-        find_key(&s, r, first, {(unsigned long long)wish.top_k, true});
+    if (params.top_k > 0 && params.top_k < r.n) {
+        find_key(&s, r, first, {(unsigned long long)params.top_k, true});
         lowest = s.key;
         mass = s.mass;
     }
-    if (wish.top_p < 1.0f) {
-        find_key(&s, r, first, {share_of(wish.top_p, mass), false});
+    if (params.top_p < 1.0f) {
+        find_key(&s, r, first, {share_of(params.top_p, mass), false});
         lowest = max(lowest, s.key);
         mass = s.mass;
     }
-    if (least_key(wish) > lowest)
-        mass = mass_above(&s, r, first, least_key(wish));
+    if (least_key(params) > lowest)
+        mass = mass_above(&s, r, first, least_key(params));
     find_key(&s, r, first, {target_of(l.uniforms[blockIdx.x], mass), false});
     return id_of(s.key);
 }

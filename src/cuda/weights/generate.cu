@@ -1,11 +1,12 @@
-/* Generated weights, a word of eight bytes a thread and turn, by the host's own formula
- * (backend/random_weights.h). Bound by integer products for codes, a few instructions a byte; in
- * a start the packing behind it takes as long. */
+/* Generates synthetic weights on the device, by the same formula as the host
+ * (backend/random_weights.h); one word of eight bytes per thread and iteration. Bound by integer
+ * multiplications, a few instructions per byte. At start-up the packing that follows takes as
+ * long. */
 #include "cuda/common/launch.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 4096 };
 
-/* Bytes of word i that lie in first to first + n, each to its place. */
+/* Stores the bytes of word i that are in [first, first + n). */
 static __device__ void store_part(unsigned char *out, uint64_t word, int64_t i, int64_t first,
                                   int64_t n)
 {

@@ -1,7 +1,7 @@
-/* Large weights from the host's memory, which usually maps a file, to the device: a few threads
- * take chunks in turn, bring their pages in, copy them to memory that the device can read, and
- * send them off on a stream each, while the next chunk is read. What the stages' stream does
- * later waits for all of it. */
+/* Copies large weights from host memory, usually a mapped file, to the device. A few threads take
+ * chunks in turn. Each faults its chunk's pages in, copies them to pinned memory, and enqueues the
+ * transfer on its own stream, while it reads the next chunk. Later work on the stages' stream waits
+ * for all of it. */
 #include "cuda/weights/load.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum {
     CHUNK_BYTES = 4 << 20,
-    LANES_MAX = 16,  /* of them 8 GB/s each are more than PCIe takes */
+    LANES_MAX = 16,  /* at 8 GB/s each, more than PCIe transfers */
     LANE_CHUNKS = 2, /* one is sent while the next is read */
     N_BUFFERS = 2    /* one is packed while the next is filled */
 };
@@ -26,21 +26,21 @@ struct lane {
     pthread_t thread;
     cudaStream_t stream;
     char *chunks[LANE_CHUNKS];
-    cudaEvent_t sent[LANE_CHUNKS]; /* the chunk may be written again */
+    cudaEvent_t sent[LANE_CHUNKS]; /* the chunk may be overwritten */
     int next_buffer;
 };
 
 struct loader {
     cudaStream_t stages;
     struct lane lanes[LANES_MAX];
-    int n_lanes, n_threads; /* that are there; whose thread runs */
+    int n_lanes, n_threads; /* n_lanes: initialized; n_threads: running */
     struct gpu_workspace buffers[N_BUFFERS];
-    cudaEvent_t buffer_done[N_BUFFERS]; /* what was in the room has been packed */
+    cudaEvent_t buffer_done[N_BUFFERS]; /* the previous content of the buffer has been packed */
     int buffer;
 
     pthread_mutex_t lock;
     pthread_cond_t given, taken;
-    /* Of the load in progress, under the lock: */
+    /* The load in progress, protected by the lock: */
     char *to;
     const char *from;
     size_t n_bytes, n_claimed;
@@ -50,10 +50,11 @@ struct loader {
     bool is_unreadable;
 };
 
-/* ---- a lane ---- */
+/* ---- one lane ---- */
 
-/* Brings pages in without a fault for each, and tells of a disk that fails where reading would
- * end the process. Systems that do not know how are read all the same. */
+/* Populates the pages without a page fault for each. Also reports a read error, which would
+ * otherwise kill the process with SIGBUS. Where the system does not support it, the pages are read
+ * normally. */
 static bool fault_in(const char *from, size_t n_bytes)
 {
 #ifdef MADV_POPULATE_READ
@@ -81,7 +82,7 @@ static cudaError_t send(struct lane *lane, char *to, const char *from, size_t n_
     return e == cudaSuccess ? cudaEventRecord(lane->sent[i], lane->stream) : e;
 }
 
-/* With the lock held; false: there is nothing to do. */
+/* Called with the lock held; false: there is no chunk left. */
 static bool claim(struct loader *l, size_t *at, size_t *n)
 {
     *at = l->n_claimed;
@@ -128,15 +129,16 @@ static enum osp_status lane_open(struct loader *l)
     enum osp_status st;
 
     lane->l = l;
-    TRY(gpu_check(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), "a stream"));
+    TRY(gpu_check(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking),
+                  "creating a stream"));
     for (int i = 0; i < LANE_CHUNKS; i++) {
         TRY(gpu_check(cudaMallocHost((void **)&lane->chunks[i], CHUNK_BYTES),
-                      "memory for weights"));
+                      "allocating pinned memory for weights"));
         TRY(gpu_check(cudaEventCreateWithFlags(&lane->sent[i], cudaEventDisableTiming),
-                      "an event"));
+                      "creating an event"));
     }
     if (pthread_create(&lane->thread, NULL, lane_main, lane) != 0)
-        return fail(OSP_ENOMEM, "no thread for loading weights");
+        return fail(OSP_ENOMEM, "loading weights: cannot start a thread");
     l->n_threads++;
 out:
     return st;
@@ -169,14 +171,14 @@ enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_thre
     enum osp_status st;
 
     if (l == NULL)
-        return fail(OSP_ENOMEM, "no memory for loading weights");
+        return fail(OSP_ENOMEM, "loading weights: out of host memory");
     l->stages = stages;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->given, NULL);
     pthread_cond_init(&l->taken, NULL);
     for (int i = 0; i < N_BUFFERS; i++)
         TRY(gpu_check(cudaEventCreateWithFlags(&l->buffer_done[i], cudaEventDisableTiming),
-                      "an event"));
+                      "creating an event"));
     while (l->n_lanes < n_lanes)
         TRY(lane_open(l));
     *out = l;
@@ -221,7 +223,8 @@ enum osp_status loader_buffer(struct loader *l, char **out, size_t size_bytes)
         TRY(gpu_check(cudaStreamSynchronize(l->stages), "packing weights"));
         (void)cudaFree(buffer->data);
         *buffer = (struct gpu_workspace){0};
-        TRY(gpu_check(cudaMalloc(&buffer->data, size_bytes), "memory for weights to be packed"));
+        TRY(gpu_check(cudaMalloc(&buffer->data, size_bytes),
+                      "allocating memory for packing weights"));
         buffer->size_bytes = size_bytes;
     }
     for (int i = 0; i < l->n_lanes; i++)
@@ -246,12 +249,12 @@ static enum osp_status wait_for_lanes(struct loader *l)
         pthread_cond_wait(&l->taken, &l->lock);
     pthread_mutex_unlock(&l->lock);
     if (l->is_unreadable)
-        return fail(OSP_EIO, "the weights' file cannot be read");
-    TRY(gpu_check(l->error, "weights to the device"));
+        return fail(OSP_EIO, "loading weights: the checkpoint file cannot be read");
+    TRY(gpu_check(l->error, "copying weights to the device"));
     for (int i = 0; i < l->n_lanes; i++)
         for (int k = 0; k < LANE_CHUNKS; k++)
             TRY(gpu_check(cudaStreamWaitEvent(l->stages, l->lanes[i].sent[k], 0),
-                          "weights to the device"));
+                          "copying weights to the device"));
 out:
     return st;
 }

@@ -1,5 +1,5 @@
-/* Weights on their way into the device's memory. Matrices of BF16 and MXFP4 are copied as they
- * lie, or generated, and packed there; everything else stays as it is. */
+/* Weights on their way to device memory. BF16 and MXFP4 matrices are copied as stored, or
+ * generated, and packed on the device; all other weights are stored unchanged. */
 #include <stdlib.h>
 
 #include "cuda/device/gpu.h"
@@ -24,15 +24,15 @@ int64_t gpu_pack_bytes(const struct tensor *host)
     return is_device_packed(host) ? n_stacked(host) * matrix_bytes(host) : tensor_bytes(host);
 }
 
-/* Memory of the device for a weight, kept until it closes. */
+/* Device memory for a weight, owned by the gpu until it is closed. */
 static enum osp_status keep(struct gpu *gpu, void **out, int64_t size_bytes)
 {
     struct packed *p = malloc(sizeof(*p));
     enum osp_status st;
 
     if (p == NULL)
-        return fail(OSP_ENOMEM, "packed weights: no memory");
-    st = gpu_check(cudaMalloc(out, (size_t)size_bytes), "memory for weights");
+        return fail(OSP_ENOMEM, "packing weights: out of host memory");
+    st = gpu_check(cudaMalloc(out, (size_t)size_bytes), "allocating memory for weights");
     if (st != OSP_OK) {
         free(p);
         return st;
@@ -42,13 +42,13 @@ static enum osp_status keep(struct gpu *gpu, void **out, int64_t size_bytes)
     return OSP_OK;
 }
 
-/* Where a weight comes from: the host's memory, or values that the device makes. */
+/* The source of a weight: host memory, or values that the device generates. */
 struct source {
     const struct tensor *host;
-    const struct random_weight *values; /* NULL: the host's */
+    const struct random_weight *values; /* NULL: host memory */
 };
 
-/* Bytes of a matrix as it lies in a checkpoint. */
+/* Bytes of a matrix in the checkpoint's layout. */
 static int64_t raw_data_bytes(const struct tensor *t)
 {
     const int64_t n = matrix_rows(t) * matrix_columns(t);
@@ -61,20 +61,20 @@ static int64_t raw_scales_bytes(const struct tensor *t)
     return t->scales == NULL ? 0 : matrix_rows(t) * matrix_columns(t) / MXFP4_BLOCK;
 }
 
-/* Bytes first to first + n of the weight's data or scales, as they lie in a checkpoint, to the
- * device. */
+/* Copies bytes [first, first + n) of the weight's data or scales, in the checkpoint's layout, to
+ * the device. */
 static enum osp_status fetch(struct gpu *gpu, void *to, const void *host,
                              const struct random_fill *values, int64_t first, int64_t n)
 {
     if (values == NULL)
         return gpu_check(cudaMemcpyAsync(to, (const char *)host + first, (size_t)n,
                                          cudaMemcpyHostToDevice, gpu->stream),
-                         "weights to the device");
+                         "copying weights to the device");
     launch_generate(gpu->stream, to, values, first, n);
     return gpu_check(cudaGetLastError(), "generating weights");
 }
 
-/* Packs matrix e of the stack; its bytes lie at `data` and `scales`. */
+/* Packs matrix e of the stack; its bytes are at `data` and `scales`. */
 static enum osp_status pack_matrix(struct gpu *gpu, const struct tensor *to,
                                    const struct tensor *host, int64_t e, char *data, char *scales)
 {
@@ -89,7 +89,7 @@ static enum osp_status pack_matrix(struct gpu *gpu, const struct tensor *to,
     return gpu_check(cudaGetLastError(), "packing weights");
 }
 
-/* One matrix after the other. */
+/* One matrix after another. */
 static enum osp_status pack_matrices(struct gpu *gpu, const struct tensor *to,
                                      const struct source *from)
 {
@@ -118,7 +118,7 @@ static enum osp_status need_loader(struct gpu *gpu)
                                : loader_open(&gpu->loader, gpu->stream, gpu->limits.n_threads);
 }
 
-/* A large stack of the host's, as a whole. */
+/* A large stack in host memory, in one load. */
 static enum osp_status load_stack(struct gpu *gpu, const struct tensor *to,
                                   const struct tensor *host)
 {
@@ -164,7 +164,7 @@ static enum osp_status pack_from(struct gpu *gpu, struct tensor *out, const stru
         ours.layout = LAYOUT_PACKED;
         TRY(is_large ? load_stack(gpu, &ours, host) : pack_matrices(gpu, &ours, from));
     } else if (host->dtype == DTYPE_MXFP4) {
-        return fail(OSP_EINTERNAL, "the device takes MXFP4 weights as matrices, not as vectors");
+        return fail(OSP_EINTERNAL, "cuda: an MXFP4 weight has one dimension; expected a matrix");
     } else if (is_large) {
         TRY(load_plain(gpu, &ours, host));
     } else {
@@ -176,7 +176,7 @@ out:
     return st;
 }
 
-/* The host's memory was read when a copy returns: it may be given back behind this call. */
+/* The host memory may be freed when this call returns: all of it has been read. */
 enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tensor *host)
 {
     const struct source from = {.host = host};

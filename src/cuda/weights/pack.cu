@@ -1,6 +1,6 @@
-/* Brings weights into the layout of the matrix kernels (layout.h), a lane's 16 bytes a thread.
- * Reads and writes each byte once: bound by memory, but in a start the copy from the host takes
- * far longer. */
+/* Packs weights into the layout of the matrix kernels (layout.h), 16 bytes of a lane per thread.
+ * Reads and writes each byte once: memory bound. At start-up the copy from the host takes far
+ * longer. */
 #include "cuda/common/launch.h"
 #include "cuda/common/layout.h"
 
@@ -11,7 +11,7 @@ static __device__ void store_lane(unsigned char *to, const uint32_t words[4])
     *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-/* blockIdx.x is the unit: its lanes' 16 bytes, then its scales. */
+/* blockIdx.x is the unit: the 16 bytes of its lanes, then its scales. */
 static __global__ void pack_mxfp4(unsigned char *packed, const __grid_constant__ struct tensor raw)
 {
     const int64_t n_across = units_of(raw.dim[1], UNIT_COLUMNS);
@@ -29,7 +29,7 @@ static __global__ void pack_mxfp4(unsigned char *packed, const __grid_constant__
         unit[MXFP4_SCALES_OFFSET + i] = pack_mxfp4_scale(&raw, row, column, i);
 }
 
-/* The largest scale of each row, behind the units: a warp a row. */
+/* The largest scale of each row, stored after the units; one warp per row. */
 static __global__ void find_max_scales(unsigned char *packed,
                                        const __grid_constant__ struct tensor raw)
 {
@@ -83,6 +83,6 @@ bool launch_has_code(void)
     struct cudaFuncAttributes attributes;
     const bool has_code = cudaFuncGetAttributes(&attributes, pack_bf16) == cudaSuccess;
 
-    (void)cudaGetLastError(); /* asking is no failure */
+    (void)cudaGetLastError(); /* a failed query is not an error */
     return has_code;
 }
