@@ -177,18 +177,18 @@ static void test_words(void **state)
     assert_int_equal(kernel_request_of(&c, STAGE_logits, WEIGHTS_BF16).op_class, OPCLASS_AUTO);
     assert_string_equal(note, "");
     read_words((struct kernel_options){.mxfp4_backend = "wgmma"}, ARCH_AMPERE, OSP_EUNSUPPORTED,
-               "for Ampere or Ada; there are auto, native, mma, simt");
+               "for Ampere or Ada; available: auto, native, mma, simt");
     read_words((struct kernel_options){.mxfp4_backend = "quick"}, ARCH_HOPPER, OSP_EINVAL,
-               "--mxfp4-backend quick: there are auto, ");
+               "--mxfp4-backend quick: unknown value; expected auto, ");
     read_words((struct kernel_options){.attention_backend = "native"}, ARCH_HOPPER,
                OSP_EUNSUPPORTED, "--attention-backend native");
     read_words((struct kernel_options){.moe_tile = "3x5"}, ARCH_HOPPER, OSP_EUNSUPPORTED,
                "--moe-tile 3x5");
     read_words((struct kernel_options){.moe_tile = "64*128"}, ARCH_HOPPER, OSP_EINVAL,
-               "there are auto");
+               "unknown value; expected auto");
     read_words(
         (struct kernel_options){.mxfp4_backend = "MARLIN", .attention_backend = "FLASHINFER"},
-        ARCH_HOPPER, OSP_OK, "MARLIN is a kernel of vLLM: taken as mma on Hopper");
+        ARCH_HOPPER, OSP_OK, "MARLIN is a kernel of vLLM: using mma on Hopper");
 }
 
 static void test_cards(void **state)

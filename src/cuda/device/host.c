@@ -10,7 +10,7 @@ void host_is(const struct plugin_host *host)
     host_ops = host;
 }
 
-/* The message belongs to the program, which prints it. */
+/* The message is stored by the program, which prints it. */
 enum osp_status fail(enum osp_status code, const char *format, ...)
 {
     char message[FAIL_MESSAGE_BYTES_MAX];

@@ -1,4 +1,4 @@
-/* What the program lends to the plug-in, under the names that src/base has for it. */
+/* Functions of src/base that the program provides to the plug-in, under the same names. */
 #ifndef CUDA_DEVICE_HOST_H
 #define CUDA_DEVICE_HOST_H
 

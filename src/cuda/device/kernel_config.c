@@ -5,9 +5,9 @@
 
 #include "cuda/device/host.h"
 
-/* What does the same work here on each card: Ampere, Hopper, Blackwell of data centres,
- * consumers' Blackwell. AUTO: that kernel was made for another card, and the table's choice
- * takes its place. */
+/* Maps kernel names of other engines to the class with the same role on each architecture: Ampere,
+ * Hopper, data center Blackwell, consumer Blackwell. AUTO: that kernel does not exist for the
+ * architecture, and the tuning table's default is used. */
 static const enum op_class opclasses_of_foreign[N_FOREIGN_MXFP4][N_ARCHS] = {
     [FOREIGN_MXFP4_MARLIN] = {OPCLASS_MMA, OPCLASS_MMA, OPCLASS_MMA, OPCLASS_MMA},
     [FOREIGN_MXFP4_TRITON] = {OPCLASS_MMA, OPCLASS_WGMMA, OPCLASS_MMA, OPCLASS_MMA},
@@ -16,7 +16,7 @@ static const enum op_class opclasses_of_foreign[N_FOREIGN_MXFP4][N_ARCHS] = {
     [FOREIGN_MXFP4_TRTLLM_MXFP8] = {OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_NATIVE},
 };
 
-/* ---- what the table has ---- */
+/* ---- contents of the tuning table ---- */
 
 static bool has_tile(const struct tuning_row *row, const struct kernel_request *w)
 {
@@ -24,7 +24,7 @@ static bool has_tile(const struct tuning_row *row, const struct kernel_request *
            (row->tile.rows == w->tile_rows && row->tile.tokens == w->tile_tokens);
 }
 
-/* Whether some number of rows of some kind gets a kernel as wished. */
+/* True if the request selects a kernel for some number of rows in some phase. */
 static bool exists(enum stage stage, enum weight_format format, enum arch arch,
                    const struct kernel_request *w)
 {
@@ -67,7 +67,7 @@ static void list_tiles(char out[64], enum arch arch, enum op_class op_class)
     }
 }
 
-/* ---- words ---- */
+/* ---- option values ---- */
 
 static bool find_opclass(enum op_class *out, const char *word)
 {
@@ -79,7 +79,7 @@ static bool find_opclass(enum op_class *out, const char *word)
     return false;
 }
 
-/* One whose kind is not in the table for this card is the table's choice too. */
+/* A foreign name whose class has no entry for this GPU selects the table's default, too. */
 static enum op_class opclass_of_foreign(const char *word, enum arch arch,
                                         char note[KERNEL_NOTE_BYTES])
 {
@@ -90,7 +90,7 @@ static enum op_class opclass_of_foreign(const char *word, enum arch arch,
         w.op_class = OPCLASS_AUTO;
     list_opclasses(there, STAGE_experts, WEIGHTS_MXFP4, arch);
     snprintf(note, KERNEL_NOTE_BYTES,
-             "--mxfp4-backend %s is a kernel of vLLM: taken as %s on %s (there are %s)", word,
+             "--mxfp4-backend %s is a kernel of vLLM: using %s on %s (available: %s)", word,
              opclass_names[w.op_class], arch_texts[arch], there);
     return w.op_class;
 }
@@ -102,9 +102,9 @@ static enum osp_status parse_opclass(struct kernel_request *out, const char *fla
 
     list_opclasses(there, stage, format, arch);
     if (!find_opclass(&out->op_class, word))
-        return fail(OSP_EINVAL, "%s %s: there are %s", flag, word, there);
+        return fail(OSP_EINVAL, "%s %s: unknown value; expected %s", flag, word, there);
     if (!exists(stage, format, arch, out))
-        return fail(OSP_EUNSUPPORTED, "%s %s: this build has no such kernel for %s; there are %s",
+        return fail(OSP_EUNSUPPORTED, "%s %s: this build has no such kernel for %s; available: %s",
                     flag, word, arch_texts[arch], there);
     return OSP_OK;
 }
@@ -130,8 +130,7 @@ static enum osp_status parse_attention(struct kernel_request *out, const char *w
     if (!foreign_attention_is(word))
         return parse_opclass(out, "--attention-backend", word, STAGE_attn, WEIGHTS_NONE, arch);
     snprintf(note + at, KERNEL_NOTE_BYTES - at,
-             "%s--attention-backend %s is a kernel of vLLM: taken as auto", at > 0 ? "; " : "",
-             word);
+             "%s--attention-backend %s is a kernel of vLLM: using auto", at > 0 ? "; " : "", word);
     return OSP_OK;
 }
 
@@ -145,12 +144,12 @@ static enum osp_status parse_tile(struct kernel_request *out, const char *word, 
     list_tiles(there, arch, out->op_class);
     if (sscanf(word, "%dx%d%n", &out->tile_rows, &out->tile_tokens, &n_bytes) != 2 ||
         word[n_bytes] != '\0' || out->tile_rows < 1)
-        return fail(OSP_EINVAL, "--moe-tile %s: there are %s", word, there);
+        return fail(OSP_EINVAL, "--moe-tile %s: unknown value; expected %s", word, there);
     if (!exists(STAGE_experts, WEIGHTS_MXFP4, arch, out))
         return fail(
             OSP_EUNSUPPORTED,
-            "--moe-tile %s: this build has no kernel%s%s with that tile for %s; there are %s", word,
-            out->op_class == OPCLASS_AUTO ? "" : " of ",
+            "--moe-tile %s: this build has no kernel%s%s with that tile for %s; available: %s",
+            word, out->op_class == OPCLASS_AUTO ? "" : " of ",
             out->op_class == OPCLASS_AUTO ? "" : opclass_names[out->op_class], arch_texts[arch],
             there);
     return OSP_OK;

@@ -1,4 +1,4 @@
-/* The kernels that were asked for by name, against those that the table has for this card. */
+/* The kernels requested by name, checked against those that the tuning table has for this GPU. */
 #ifndef CUDA_DEVICE_KERNEL_CONFIG_H
 #define CUDA_DEVICE_KERNEL_CONFIG_H
 
@@ -6,19 +6,19 @@
 #include "cuda/device/tuning.h"
 
 struct kernel_config {
-    struct kernel_request mxfp4; /* products of MXFP4 weights; of its tile, the experts' prompts */
+    struct kernel_request mxfp4; /* GEMMs with MXFP4 weights; the tile is for prefill experts */
     struct kernel_request attention;
 };
 
-/* Reads the words. OSP_EINVAL: a word that nobody knows; OSP_EUNSUPPORTED: no kernel of that
- * kind is in the table for the card, the message names those that are. Names of other engines'
- * kernels are mapped, and `note` says to what, "" if there were none. */
+/* Parses the option values. OSP_EINVAL: unknown value; OSP_EUNSUPPORTED: the table has no kernel of
+ * that class for the GPU, and the message names those that exist. Kernel names of other engines are
+ * mapped; `note` receives a description of the mapping, "" if there was no such name. */
 enum { KERNEL_NOTE_BYTES = 512 };
 CHECKED enum osp_status kernel_config_parse(struct kernel_config *out,
                                             const struct kernel_options *words, enum arch arch,
                                             char note[KERNEL_NOTE_BYTES]);
 
-/* What the choice says about this stage's kernel. */
+/* The request that applies to this stage's kernel. */
 struct kernel_request kernel_request_of(const struct kernel_config *c, enum stage stage,
                                         enum weight_format format);
 

@@ -1,13 +1,12 @@
-/* What the card reaches with nothing else to do: reading its memory, and products of bf16
- * numbers held in registers. The roof that a stage's speed is held against; no stage reads its
- * weights faster. */
+/* Roofline kernels: memory read bandwidth, and bf16 MMA throughput with operands in registers.
+ * Stage speeds are reported relative to these; no stage reads its weights faster. */
 #include "cuda/common/launch.h"
 #include "cuda/common/mma.cuh"
 
 enum {
     THREADS = 256,
-    READS_IN_FLIGHT = 8, /* loads of 16 bytes that a thread has under way */
-    MMA_IN_FLIGHT = 8,   /* sums of a warp that do not wait for each other */
+    READS_IN_FLIGHT = 8, /* 16-byte loads in flight per thread */
+    MMA_IN_FLIGHT = 8,   /* independent accumulators per warp */
     MMA_ROUNDS = 4096,
     WARP_MMA_FLOPS = 2 * 16 * 8 * 16
 };
@@ -28,7 +27,7 @@ static __global__ void __launch_bounds__(THREADS)
         for (int k = 0; k < READS_IN_FLIGHT; k++)
             sum ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
     }
-    if (sum == 0x12345678u) /* so that nothing is left out */
+    if (sum == 0x12345678u) /* never true; keeps the compiler from removing the loads */
         *out = sum;
 }
 

@@ -1,16 +1,16 @@
-/* The probe's products on Hopper: warp groups' own instruction, from registers and one tile in
- * shared memory, as prompts use it. The numbers differ from each other, for zeros draw less
- * power and so run faster. */
+/* Roofline kernel for Hopper: wgmma throughput, A from registers and one tile of B in shared
+ * memory, as in the prefill GEMM. The operands are not constant: zeros use less power and so run
+ * faster. */
 #include "cuda/common/launch.h"
 #include "cuda/common/layout.h"
 #include "cuda/common/wgmma.cuh"
 
 enum {
-    GROUPS = 2, /* warp groups of a block */
+    GROUPS = 2, /* warpgroups per block */
     THREADS = GROUPS * 4 * WARP_LANES,
-    WIDTH = 128,             /* columns of a product */
-    TILE_WORDS = WIDTH * 32, /* 64 numbers a column */
-    STEPS = 4,               /* products of k = 16 over a tile */
+    WIDTH = 128,             /* columns of an MMA */
+    TILE_WORDS = WIDTH * 32, /* 64 numbers per column */
+    STEPS = 4,               /* MMAs of k = 16 per tile */
     ROUNDS = 2048,
     WGMMA_FLOPS = 2 * 64 * WIDTH * 16
 };
@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(THREADS) multiply_sm90(uint32_t *out)
     }
     for (int i = 0; i < WIDTH / 2; i++)
         sum += d[i];
-    if (sum == 1.0f) /* so that nothing is left out */
+    if (sum == 1.0f) /* never true; keeps the compiler from removing the MMAs */
         *out = 1;
 #else
     (void)out;

@@ -1,6 +1,6 @@
-/* Between two steps: the batch comes to its place on the device, and the results go to the host,
- * each by one kernel over memory of the host that the device sees. Neither waits for a copy
- * engine, and the next step is in the stream before this one ends. */
+/* Upload of the batch and download of the results between two steps. Each is one kernel that
+ * accesses mapped host memory. Neither waits for a copy engine, and the next step is in the stream
+ * before this one ends. */
 #include "cuda/common/launch.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 128, PIECE_INTS = 4 };
@@ -13,8 +13,8 @@ static __device__ uint64_t now_ns(void)
     return t;
 }
 
-/* What sample i of the step before drew; where it drew nothing, its row goes on with some token,
- * for nobody. */
+/* The token that sample i of the previous step selected. If it selected no token, any valid token
+ * is used, and the row's result is discarded. */
 static __device__ int32_t sampled_token(const int32_t *sampled, int32_t token)
 {
     return token >= 0 ? token : max(sampled[batch_sample_index(token)], 0);
@@ -23,12 +23,12 @@ static __device__ int32_t sampled_token(const int32_t *sampled, int32_t token)
 /* Piece `at` of 16 bytes; ints [first, first + n) of the whole are tokens. */
 static __device__ int4 with_sampled(int4 piece, int64_t at, const struct upload_launch &l)
 {
-    const int64_t behind = at * PIECE_INTS - l.first_token;
+    const int64_t offset = at * PIECE_INTS - l.first_token;
     int32_t v[PIECE_INTS] = {piece.x, piece.y, piece.z, piece.w};
 
 #pragma unroll
     for (int i = 0; i < PIECE_INTS; i++)
-        if (behind + i >= 0 && behind + i < l.n_tokens)
+        if (offset + i >= 0 && offset + i < l.n_tokens)
             v[i] = sampled_token(l.sampled, v[i]);
     return make_int4(v[0], v[1], v[2], v[3]);
 }

@@ -40,14 +40,14 @@ enum arch arch_of_capability(int major)
 
 bool arch_has_code(const char *archs, int major, int minor)
 {
-    char *behind;
+    char *end;
 
-    for (const char *at = archs; *at != '\0'; at = behind + strcspn(behind, " ")) {
-        const long arch = strtol(at, &behind, 10);
+    for (const char *at = archs; *at != '\0'; at = end + strcspn(end, " ")) {
+        const long arch = strtol(at, &end, 10);
 
-        if (behind == at)
-            return false; /* blanks at the end */
-        if (arch / 10 == major && (*behind == 'a' ? arch % 10 == minor : arch % 10 <= minor))
+        if (end == at)
+            return false; /* trailing blanks */
+        if (arch / 10 == major && (*end == 'a' ? arch % 10 == minor : arch % 10 <= minor))
             return true;
     }
     return false;
@@ -70,25 +70,26 @@ enum arch arch_of_name(const char *name)
 enum {
     MATMULS = SET(STAGE_attn_qkv) | SET(STAGE_attn_out) | SET(STAGE_router) | SET(STAGE_experts) |
               SET(STAGE_logits),
-    LARGE = MATMULS & ~SET(STAGE_logits), /* of a prompt's rows */
+    LARGE = MATMULS & ~SET(STAGE_logits), /* of prefill rows */
     MATRICES = LARGE & ~SET(STAGE_experts),
     ATTN_MATMULS = SET(STAGE_attn_qkv) | SET(STAGE_attn_out),
     PACKED = SET(WEIGHTS_BF16) | SET(WEIGHTS_MXFP4),
     NO_WEIGHTS = SET(WEIGHTS_NONE),
     ALL_ARCHS = SET(N_ARCHS) - 1,
     BOTH_PHASES = SET(PHASE_PREFILL) | SET(PHASE_DECODE),
-    FREE_HOPPER = IS_ORDER_FREE ? SET(ARCH_HOPPER) : 0 /* no card, where the order is not free */
+    FREE_HOPPER = IS_ORDER_FREE ? SET(ARCH_HOPPER) : 0 /* empty in normal builds */
 };
 
-#define WHY_PREFETCH      "weights are asked for before their inputs are there"
-#define WHY_DECODE_GEMM   "rows are rounded once, weights expanded once for 32 tokens"
-#define WHY_SMEM_RESIDENT "all multiprocessors together hold the weights, and tokens come past them"
-#define WHY_ONE_SOURCE    "one source for all cards, the same sums for any number of tokens"
-#define WHY_MATRICES      "prompts: tiles of 256, 128 or 64 rows, those that end first (prefill_sm90.c)"
-#define WHY_FREE_ORDER    "the order is free, and this is faster"
-#define WHY_MXFP8         "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
+#define WHY_PREFETCH    "the first weight copies start before griddepcontrol.wait"
+#define WHY_DECODE_GEMM "rows are rounded once, weights are expanded once for 32 tokens"
+#define WHY_SMEM_RESIDENT                                                                          \
+    "weights are resident in the shared memory of all SMs, tokens are streamed"
+#define WHY_ONE_SOURCE "portable; the same summation order for any number of tokens"
+#define WHY_MATRICES   "tiles of 256, 128 or 64 rows, by a cost model (prefill_sm90.c)"
+#define WHY_FREE_ORDER "free summation order: the fastest kernel"
+#define WHY_MXFP8      "MXFP8 activations requested; emulated without block-scaled mma.sync"
 
-/* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
+/* stages, architectures, formats, phases, rows from and to, kernel, tile {rows, tokens, columns} */
 const struct tuning_row tuning_rows[] = {
     {ATTN_MATMULS, FREE_HOPPER, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 256, TUNING_ROWS_MAX,
      KERNEL_GEMM_256, .tile = {256, 128, 64}, .why = WHY_FREE_ORDER},
@@ -96,26 +97,25 @@ const struct tuning_row tuning_rows[] = {
      KERNEL_GEMM_256, .tile = {256, 128, 64}, .why = WHY_FREE_ORDER},
 
     {SET(STAGE_embed_rmsnorm), ALL_ARCHS, NO_WEIGHTS, BOTH_PHASES, 1, TUNING_ROWS_MAX,
-     KERNEL_EMBED_RMSNORM, .why = "the only one"},
+     KERNEL_EMBED_RMSNORM, .why = "the only kernel"},
     {SET(STAGE_residual_rmsnorm), ALL_ARCHS, NO_WEIGHTS, BOTH_PHASES, 1, TUNING_ROWS_MAX,
-     KERNEL_RESIDUAL_RMSNORM, .why = "the only one"},
+     KERNEL_RESIDUAL_RMSNORM, .why = "the only kernel"},
     {SET(STAGE_sample), ALL_ARCHS, NO_WEIGHTS, BOTH_PHASES, 1, TUNING_ROWS_MAX, KERNEL_SAMPLE,
-     .why = "the only one"},
+     .why = "the only kernel"},
     {SET(STAGE_attn), ALL_ARCHS, NO_WEIGHTS, SET(PHASE_DECODE), 1, TUNING_ROWS_MAX,
      KERNEL_ATTN_DECODE, .tile = {8, 1, 16},
-     .why = "keys as operand A: nothing padded with eight heads to a key"},
+     .why = "keys as operand A: no padding with eight query heads per key/value head"},
     {SET(STAGE_attn), SET(ARCH_HOPPER), NO_WEIGHTS, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_ATTN_SM90, .tile = {192, 24, 64},
      .why = "tokens with their heads as operand A: keys are read once for 192 rows"},
     {SET(STAGE_attn), SET(ARCH_HOPPER), NO_WEIGHTS, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_ATTN_PREFILL, .tile = {128, 16, 64}, .is_on_request = true,
-     .why = "asked for: keys are read once for 128 rows"},
+     .why = "requested: keys are read once for 128 rows"},
     {SET(STAGE_attn), ALL_ARCHS & ~SET(ARCH_HOPPER), NO_WEIGHTS, SET(PHASE_PREFILL), 1,
      TUNING_ROWS_MAX, KERNEL_ATTN_PREFILL, .tile = {128, 16, 64},
      .why = "tokens with their heads as operand A: keys are read once for 128 rows"},
     {SET(STAGE_attn), ALL_ARCHS, NO_WEIGHTS, BOTH_PHASES, 1, TUNING_ROWS_MAX, KERNEL_ATTN_SIMT,
-     .is_on_request = true,
-     .why = "pages of F32, heads of another width than 64, or asked for: float32"},
+     .is_on_request = true, .why = "F32 pages, head width other than 64, or requested: float32"},
 
     {SET(STAGE_attn_qkv), ALL_ARCHS, PACKED, SET(PHASE_DECODE), 1, 4, KERNEL_DECODE_QKV,
      .tile = {32, 8, 64}, .why = WHY_PREFETCH},
@@ -125,10 +125,10 @@ const struct tuning_row tuning_rows[] = {
      .tile = {64, 16, 64}, .why = WHY_PREFETCH},
     {SET(STAGE_router), SET(ARCH_HOPPER), SET(WEIGHTS_BF16), SET(PHASE_DECODE), 1, 4,
      KERNEL_DECODE_OUT, .tile = {128, 8, 16},
-     .why = "in the end of the output product; alone by the kernel of more rows"},
+     .why = "fused into attn_out; unfused steps use the kernel for more rows"},
     {SET(STAGE_router), SET(ARCH_HOPPER), SET(WEIGHTS_BF16), SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
      KERNEL_DECODE_ROUTE, .tile = {128, 8, 64},
-     .why = "clusters: a block has an eighth of the columns, and chooses for one of eight rows"},
+     .why = "cluster of 8 blocks: each has 1/8 of the columns and the top-k of one row"},
     {SET(STAGE_router), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 1, 256,
      KERNEL_DECODE_MATMUL, .tile = {16, 4, 64}, .why = WHY_PREFETCH},
     {SET(STAGE_router), ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, SET(PHASE_DECODE), 1, 256,
@@ -149,17 +149,17 @@ const struct tuning_row tuning_rows[] = {
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), BOTH_PHASES, 17, TUNING_ROWS_MAX,
      KERNEL_DECODE_HEAD, .tile = {32, 32, 64},
-     .why = "32 tokens stay in a multiprocessor: they are read once, not for every 64 rows"},
+     .why = "32 tokens stay in shared memory: read once per SM, not per 64 rows of weights"},
     {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_BF16), BOTH_PHASES, 17, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {SET(STAGE_logits), ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, BOTH_PHASES, 17, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 1, 4,
      KERNEL_DECODE_ENTRIES, .tile = {64, 1, 64},
-     .why = "few tokens seldom share an expert: nothing is grouped"},
+     .why = "few tokens rarely share an expert: no grouping"},
     {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 5, 256,
      KERNEL_DECODE_GROUPED, .tile = {64, 8, 64},
-     .why = "every expert is read once for all its tokens"},
+     .why = "each expert is read once for all its tokens"},
     {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_BF16), SET(PHASE_DECODE), 1, 256, KERNEL_MATMUL_MMA,
      .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
     {SET(STAGE_experts), ALL_ARCHS, PACKED, SET(PHASE_DECODE), 257, TUNING_ROWS_MAX,
@@ -170,24 +170,24 @@ const struct tuning_row tuning_rows[] = {
      TUNING_ROWS_MAX, KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
     {LARGE, ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_MMA, .tile = {128, 64, 64},
-     .why = "prompts: each weight is expanded once for up to 128 tokens"},
+     .why = "each weight is expanded once for up to 128 tokens"},
     {SET(STAGE_logits), ALL_ARCHS, PACKED, SET(PHASE_PREFILL), 1, 16, KERNEL_MATMUL_MMA,
-     .tile = {16, 16, 64}, .why = "few rows, most often one a prompt; the same sums as the others"},
+     .tile = {16, 16, 64}, .why = "few rows, mostly one per sequence; the same summation order"},
     {MATRICES, SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX, KERNEL_GEMM_256,
      .tile = {256, 128, 64}, .why = WHY_MATRICES},
     {SET(STAGE_experts), SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_256, .tile = {256, 128, 64},
-     .why = "prompts: each weight is read once for up to 128 tokens"},
+     .why = "each weight is read once for up to 128 tokens"},
     {SET(STAGE_experts), SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_128, .tile = {128, 128, 64}, .is_on_request = true,
-     .why = "asked for: two warpgroups to a tile of 128 rows"},
+     .why = "requested: two warpgroups share a tile of 128 rows"},
     {SET(STAGE_experts), SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_64, .tile = {64, 128, 64}, .is_on_request = true,
-     .why = "asked for: one warpgroup's sums end under the other's products"},
+     .why = "requested: ping-pong, one warpgroup's epilogue overlaps the other's MMAs"},
     {LARGE, SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX, KERNEL_GEMM_MMA,
-     .tile = {128, 64, 64}, .is_on_request = true, .why = "asked for: as on cards without wgmma"},
+     .tile = {128, 64, 64}, .is_on_request = true, .why = "requested: as on GPUs without wgmma"},
 
-    /* with a tile that was asked for, for any number of rows: their sums are the same */
+    /* only if this tile is requested, for any number of rows: the sums are the same */
     {LARGE, ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_PREFILL), 1, 32, KERNEL_MXFP8_MATMUL,
      .tile = {64, 128, 128}, .is_on_request = true, .why = WHY_MXFP8},
     {LARGE, ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
@@ -198,7 +198,7 @@ const struct tuning_row tuning_rows[] = {
     {MATMULS, ALL_ARCHS, SET(WEIGHTS_OTHER), BOTH_PHASES, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
      .tile = {16, 1, 32}, .why = "weights that are neither BF16 nor MXFP4"},
     {MATMULS, ALL_ARCHS, SET(WEIGHTS_MXFP4), BOTH_PHASES, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
-     .tile = {16, 1, 32}, .is_on_request = true, .why = "asked for: float32 throughout, slow"},
+     .tile = {16, 1, 32}, .is_on_request = true, .why = "requested: float32 throughout, slow"},
 };
 const int n_tuning_rows = sizeof(tuning_rows) / sizeof(tuning_rows[0]);
 
