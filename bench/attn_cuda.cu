@@ -1,11 +1,12 @@
-/* Times attention's kernels on a card: launches over keys and values of many layers, so that the
- * second-level cache helps nobody, as one graph; "chain" with programmatic dependent launch from
- * one to the next, "alone" with an empty kernel between them, whose own chain is taken off.
- * Prints us a launch, GB/s of keys and values (and the share of what an H200 reads at most), and
- * Tflop/s.
+/* Benchmark of the attention kernels: one CUDA graph of launches over the keys and values of many
+ * layers, so that L2 holds none of them. "chain" uses programmatic dependent launch between
+ * launches; "alone" puts an empty kernel between them, and subtracts the time of a chain of empty
+ * kernels. Prints us per launch, GB/s of keys and values (and the fraction of an H200's read
+ * bandwidth), and Tflop/s.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/attn_cuda bench/attn_cuda.cu \
- *         build/obj/src/cuda/attn_{decode,walk,window,prompt,sm90}.cu.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/attention/attn_{decode,one_block,window,prefill,sm90}.cu.o \
+ *         build/obj/src/backend/batch.o
  *     build/attn_cuda [brief|decode|prompt]... */
 #include <cstdio>
 #include <cstdlib>
@@ -38,8 +39,8 @@ struct setting {
     enum dtype dtype;
     int n_seqs, rows_each, first_position, window;
     bool is_generated;
-    bool is_scattered; /* pages follow each other in no order */
-    bool is_wgmma;     /* of prompts; else mma.sync */
+    bool is_scattered; /* page numbers are shuffled */
+    bool is_wgmma;     /* prefill; otherwise mma.sync */
 };
 
 static char *pool;
@@ -47,7 +48,7 @@ static float *q, *att, *sinks;
 static char *merge_bufs;
 static cudaStream_t stream;
 static const int64_t POOL_BYTES = 12ll << 30;
-static const double H200_BYTES_A_S = 4.67e12; /* that it reads at most */
+static const double H200_BYTES_A_S = 4.67e12; /* its read bandwidth */
 enum { ROWS_MAX = 8192, H = 64, K = 8, D = 64, LAYERS_DECODE = 72, LAYERS_PREFILL = 4 };
 
 static int pages_of(const struct setting *c)
@@ -55,7 +56,7 @@ static int pages_of(const struct setting *c)
     return (c->first_position + c->rows_each + PAGE_TOKENS - 1) / PAGE_TOKENS;
 }
 
-/* A layer's pages are those of all sequences. free() it, and cudaFree() *dev. */
+/* The pages of a layer are those of all sequences. free() the result, and cudaFree() *dev. */
 static struct batch *batch_for(const struct setting *c, void **dev)
 {
     const int n_pages = pages_of(c);
@@ -128,7 +129,7 @@ static struct attn_launch launch_of(const struct setting *c, const struct batch 
     return l;
 }
 
-/* Of one launch: keys and values that have to be read, and the products with them. */
+/* Work of one launch: bytes of keys and values, and flops. */
 struct work {
     double bytes, flops;
 };
@@ -140,7 +141,7 @@ static struct work work_of(const struct setting *c, const struct batch *b)
 
     for (int r = 0; r < b->n_rows; r++) {
         const bool is_last =
-            r % c->rows_each == c->rows_each - 1; /* what others see, it sees too */
+            r % c->rows_each == c->rows_each - 1; /* it sees all keys that the other rows see */
         int n = BATCH_POSITIONS(b)[r] + 1;
 
         n = c->window > 0 && n > c->window ? c->window : n;
@@ -153,9 +154,9 @@ static struct work work_of(const struct setting *c, const struct batch *b)
 }
 
 enum mode { CHAIN, ALONE, EMPTY, N_MODES };
-enum { RUNS = 6 }; /* of which the best counts */
+enum { RUNS = 6 }; /* the best one counts */
 
-/* Ms of launches over the pages of so many layers. */
+/* Milliseconds of launches over the pages of n_layers layers. */
 static float time_layers(struct attn_launch *l, const struct setting *c, int n_layers,
                          enum mode mode)
 {

@@ -1,4 +1,4 @@
-/* For the programs here that time kernels: a call of CUDA that fails ends the program, and says where. */
+/* For the benchmarks in this folder: a failing CUDA call prints its place and ends the program. */
 #ifndef BENCH_CHECK_CUDA_H
 #define BENCH_CHECK_CUDA_H
 

@@ -1,11 +1,12 @@
-/* Times the kernels of a decode step on a card: layers of gpt-oss-120b's shape with weights of
- * their own, as one graph of dependent launches, as decode_fused.c puts them into a stream.
- * Prints us a layer for the parts that it is asked for: q (norm, QKV, pages), a (attention), p
- * (projection and router) or o (projection) and r (router), u, d (experts, which choose by what
- * p left where it is there).
+/* Benchmark of the decode kernels: layers of gpt-oss-120b's shape, each with its own weights, as
+ * one CUDA graph of dependent launches in the order of a decode step. Prints us per layer for the
+ * selected parts: q (norm, QKV, KV pages), a (attention), p (output projection and router) or o
+ * (output projection) and r (router), u (up) and d (down; the top-k uses the router sums of p if p
+ * is selected).
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
- *         build/obj/src/cuda/{decode_qkv,decode_out,decode_matmul,decode_up,decode_down,attn_decode,attn_walk,attn_window}.cu.o \
+ *         build/obj/src/cuda/decode/decode_{qkv,out,matmul,up,down}.cu.o \
+ *         build/obj/src/cuda/attention/attn_{decode,one_block,window}.cu.o \
  *         build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <cstdio>

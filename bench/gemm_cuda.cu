@@ -1,11 +1,11 @@
-/* Times products of prompts (gemm_sm90.cu) on a Hopper card, in every tile shape: one matrix
- * with so many tokens, the router's, and a layer's experts. Weights are random and lie in
- * several copies, so that the second-level cache helps nobody. Prints us a launch, Tflop/s, and
- * whether all shapes gave the same bits; of the router the largest error against sums in double.
- * Exit status 1: bits differ, or the error is above 2e-5 of 1 + |value|.
+/* Benchmark of the prefill GEMM (gemm_sm90.cu) on Hopper, in every tile shape: a dense matrix with
+ * a given number of tokens, the router's, and the experts of a layer. Weights are random, in
+ * several copies, so that L2 holds none of them. Prints us per launch, Tflop/s, and whether all
+ * shapes gave the same bits; for the router also the largest error against sums in double. Exit
+ * status 1: the bits differ, or the error is above 2e-5 of 1 + |value|.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/gemm_cuda bench/gemm_cuda.cu \
- *         build/obj/src/cuda/{gemm_sm90,operand,tiles}.cu.o
+ *         build/obj/src/cuda/prefill/{gemm_sm90,operand,expert_lists}.cu.o
  *     build/gemm_cuda [TOKENS]... */
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +36,7 @@ static __global__ void fill_floats(float *to, int64_t n, float scale)
         to[i] = ((float)hash(i) / 4294967296.0f - 0.5f) * scale;
 }
 
-/* Bytes of packed matrices: any codes, scales up to 120, which is the largest of each row. */
+/* Bytes of packed matrices: random codes, scales up to 120, which is the largest of each row. */
 static __global__ void fill_mxfp4(unsigned char *to, int64_t n, int64_t matrix_bytes, int64_t tops)
 {
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
@@ -91,7 +91,7 @@ static unsigned long long bits_of(const float *from, int64_t n)
     return host;
 }
 
-/* Us of one of n launches. */
+/* Microseconds per launch of n launches. */
 template <class LAUNCH> static float time_of(int n, LAUNCH launch)
 {
     cudaEvent_t a, b;
@@ -152,7 +152,7 @@ static void fill_packed(const struct tensor *w, int64_t n_matrices)
 
 /* ---- one matrix ---- */
 
-/* The largest error of a product without bias, of 1 + |value|, over some tokens. */
+/* The largest error of a GEMM without bias, relative to 1 + |value|, over some tokens. */
 static float error_of(struct gemm g, const struct tensor *w)
 {
     const int n_looked_at = g.n_tokens < 256 ? g.n_tokens : 256;
@@ -191,7 +191,7 @@ static struct gemm gemm_of(const struct tensor *w, bool is_exact, int T)
     return g;
 }
 
-/* Us of a launch in the tile that g says; the bits are compared. */
+/* Microseconds per launch with the tile of g; compares the bits. */
 static float time_tile(struct gemm g, const struct tensor *w, int64_t n_copies,
                        unsigned long long *first)
 {
@@ -238,13 +238,13 @@ static void measure_matrix(const char *name, const struct tensor &w, bool is_exa
 /* ---- experts ---- */
 
 struct experts {
-    int32_t *ids; /* (T*A), drawn evenly */
+    int32_t *ids; /* (T*A), uniformly distributed */
     float *gates;
     struct expert_lists lists;
     struct gemm up, down;
 };
 
-/* On the device: n ids and gates. */
+/* Device pointers: n ids and gates. */
 static void choose_experts(struct experts *e, int n)
 {
     int32_t *ids = (int32_t *)malloc(n * 4);
@@ -338,7 +338,7 @@ int main(int argc, char **argv)
 
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (!launch_gemm_available()) {
-        printf("no Hopper card, or no code for it\n");
+        printf("no Hopper GPU, or this build has no code for it\n");
         return 1;
     }
     CHECK(cudaMalloc(&pool, POOL_BYTES));

@@ -1,4 +1,4 @@
-/* For the programs here that time kernels: what is put into a stream, recorded once and launched as a graph. */
+/* For the benchmarks in this folder: captures launches as a CUDA graph and times its replays. */
 #ifndef BENCH_GRAPH_TIMES_H
 #define BENCH_GRAPH_TIMES_H
 
@@ -7,7 +7,7 @@
 
 #include "check_cuda.h"
 
-/* Ms of so many launches of the graph of what `put` puts into the stream, the shortest first. */
+/* Milliseconds of n replays of the graph captured from `put`, the best first. */
 template <typename Put>
 static std::vector<float> graph_times(cudaStream_t stream, int n_launches, Put put)
 {

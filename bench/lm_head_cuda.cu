@@ -1,10 +1,9 @@
-/* Times the head of gpt-oss-120b, MXFP4, for many rows on a card, by the kernels of
- * decode_gemm.cu and decode_head.cu, as a graph of dependent launches, and holds that both give
- * the same bits.
+/* Benchmark of the LM head of gpt-oss-120b, MXFP4, for many rows: the kernels of decode_gemm.cu and
+ * decode_head.cu, as a CUDA graph of dependent launches. Checks that both give the same bits.
  *
- *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/head_cuda bench/lm_head_cuda.cu \
- *         build/obj/src/cuda/{decode_gemm,decode_head}.cu.o
- *     build/head_cuda [rows...] */
+ *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/lm_head_cuda bench/lm_head_cuda.cu \
+ *         build/obj/src/cuda/decode/decode_{gemm,head}.cu.o
+ *     build/lm_head_cuda [rows...] */
 #include <cstdlib>
 
 #include "random_weights.h"
@@ -41,10 +40,10 @@ static void launch(cudaStream_t stream, int kernel, int n_rows, float *out)
     const struct decode_gemm p = product_of(n_rows, out);
 
     if (!kernels[kernel].launch(&stream, &p))
-        printf("%s does not take it\n", kernels[kernel].name);
+        printf("%s does not support this shape\n", kernels[kernel].name);
 }
 
-/* Whether the kernels leave the same in all of their room. */
+/* True if both kernels leave the same bytes in the whole output buffer. */
 static bool is_same(cudaStream_t stream, int n_rows, float *out)
 {
     const size_t n = (size_t)ROWS_MAX * VOCABULARY;
@@ -85,7 +84,7 @@ int main(int argc, char **argv)
     CHECK(cudaDeviceSynchronize());
     for (int n_rows : checked)
         if (!is_same(stream, n_rows, out)) {
-            printf("%d rows: other bits\n", n_rows);
+            printf("%d rows: the bits differ\n", n_rows);
             n_bad++;
         }
     for (int i = 1; i < argc; i++)

@@ -1,10 +1,10 @@
-/* Times the stage sample on a card, over the vocabulary of gpt-oss: us a launch of its kernels,
- * of many in one graph, for rows of each kind. The lists are such that editing a row again
- * leaves it as it is.
+/* Benchmark of the sampling kernels over the vocabulary of gpt-oss: us per launch, of many launches
+ * in one CUDA graph, for each kind of row. The edits are idempotent: editing a row again does not
+ * change it.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/sample_cuda bench/sample_cuda.cu \
  *         build/obj/src/cuda/sampling/sample.cu.o build/obj/src/backend/batch.o
- *     build/sample_cuda [brief]       brief: one row, launched once, for tools that look at memory */
+ *     build/sample_cuda [brief]       brief: one row, launched once, for compute-sanitizer */
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +23,7 @@ static bool is_brief;
 
 static cudaStream_t stream;
 
-/* Sums of four uniform numbers, of about the logits' spread. */
+/* Sums of four uniform numbers, with about the spread of logits. */
 static __global__ void fill(float *z, int64_t n)
 {
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
@@ -37,8 +37,8 @@ static __global__ void fill(float *z, int64_t n)
 
 struct kind {
     const char *name;
-    struct batch_sample params; /* n_seen, n_biases and n_mask_words: whether it has them */
-    bool only_first;            /* of the rows; the others are plain */
+    struct batch_sample params; /* n_seen, n_biases and n_mask_words: 1 if the row has them */
+    bool only_first;            /* the other rows are plain */
 };
 
 static struct batch *batch_for(const struct kind *k, int n_rows)
@@ -73,7 +73,7 @@ static struct batch *batch_for(const struct kind *k, int n_rows)
     return b;
 }
 
-/* us a launch, of the best run. */
+/* Microseconds per launch, best run. */
 static float time_launches(const struct sample_launch *l)
 {
     const int n_launches = is_brief ? 1 : LAUNCHES;

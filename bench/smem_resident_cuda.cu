@@ -1,11 +1,12 @@
-/* Times QKV with rotation and pages, and the output product, of gpt-oss-120b, MXFP4, for many
- * rows on a card, by the kernels of decode_gemm.cu and decode_smem_resident.cu, as a graph of
- * dependent launches over layers with weights of their own, and holds that both give the same
- * bits.
+/* Benchmark of QKV (with RoPE and the KV page write) and of the output projection of gpt-oss-120b,
+ * MXFP4, for many rows: the kernels of decode_gemm.cu and decode_smem_resident.cu, as a CUDA graph
+ * of dependent launches over layers that each have their own weights. Checks that both give the
+ * same bits.
  *
- *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/held_cuda bench/smem_resident_cuda.cu \
- *         build/obj/src/cuda/{decode_gemm,decode_held}.cu.o build/obj/src/backend/batch.o
- *     build/held_cuda [rows...] */
+ *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/smem_resident_cuda \
+ *         bench/smem_resident_cuda.cu build/obj/src/cuda/decode/decode_{gemm,smem_resident}.cu.o \
+ *         build/obj/src/backend/batch.o
+ *     build/smem_resident_cuda [rows...] */
 #include <cstdlib>
 
 #include "random_weights.h"
@@ -32,13 +33,13 @@ static const struct {
     bool (*launch)(const cudaStream_t *stream, const struct decode_gemm *p);
 } kernels[N_KERNELS] = {{"wide", launch_decode_gemm}, {"held", launch_decode_smem_resident}};
 
-/* ---- the data ---- */
+/* ---- data ---- */
 
 static char *qkv[LAYERS], *o[LAYERS], *bias, *rows;
 static float *cos_sin;
 static const struct batch *batch;
 
-/* What a kernel leaves. */
+/* The output of a kernel. */
 static struct left {
     char *out, *pages;
 } left[N_KERNELS];
@@ -119,10 +120,10 @@ static void launch(cudaStream_t stream, char part, int layer, int n_rows, int ke
     const struct decode_gemm p = product_of(part, layer, n_rows, &left[kernel]);
 
     if (!kernels[kernel].launch(&stream, &p))
-        printf("%c: %s does not take it\n", part, kernels[kernel].name);
+        printf("%c: %s does not support this shape\n", part, kernels[kernel].name);
 }
 
-/* ---- the same bits ---- */
+/* ---- comparison of bits ---- */
 
 static std::vector<char> bytes_at(const char *at, int64_t n)
 {
@@ -137,7 +138,7 @@ static bool is_same(cudaStream_t stream, char part, int n_rows)
     for (int k = 0; k < N_KERNELS; k++) {
         CHECK(cudaMemset(left[k].out, 0xEE, (size_t)out_bytes));
         CHECK(cudaMemset(left[k].pages, 0xEE, (size_t)pages_bytes));
-        CHECK(cudaDeviceSynchronize()); /* the stream does not wait for them */
+        CHECK(cudaDeviceSynchronize()); /* the stream is not ordered after them */
         launch(stream, part, 0, n_rows, k);
         CHECK(cudaStreamSynchronize(stream));
         CHECK(cudaGetLastError());
@@ -170,10 +171,10 @@ int main(int argc, char **argv)
     for (int n_rows : checked)
         for (const char *part = "qo"; *part != '\0'; part++)
             if (!is_same(stream, *part, n_rows)) {
-                printf("%c, %d rows: other bits\n", *part, n_rows);
+                printf("%c, %d rows: the bits differ\n", *part, n_rows);
                 n_bad++;
             }
-    printf("%d of %d have other bits\n", n_bad, (int)(2 * sizeof(checked) / sizeof(checked[0])));
+    printf("%d of %d differ in bits\n", n_bad, (int)(2 * sizeof(checked) / sizeof(checked[0])));
     for (int i = 1; i < argc; i++)
         for (const char *parts : {"q", "o", "qo"})
             for (int k = 0; k < N_KERNELS; k++)
