@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures the table of docs/performance-gpu.md on the GPU of this machine: one JSON a row, in FOLDER.
+# Measures the table of docs/performance-gpu.md on the card of this machine: one JSON a row, in FOLDER.
 #
 #   bench/gpu.sh FOLDER [ROW...]     from the root of the repository; rows: see below (default: all)
 #

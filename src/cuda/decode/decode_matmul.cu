@@ -92,7 +92,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
     const float bias = mine.out != NULL ? vector_at(p.bias, 0, mine.row) : 0.0f;
     float before = 0.0f;
 
-    wait_rows<KIND>(&ready);
+    materialize_rows<KIND>(&ready);
     pdl_wait();
     pdl_launch_dependents();
     store_norm_rows<SHAPE::IS_MXFP4, TERMS, KIND>(fragments, p.rows, ready, first, n_tokens,

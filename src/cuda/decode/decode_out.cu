@@ -169,7 +169,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
         bias = vector_at(p.bias, 0, column);
         weight = plain_at(o.norm, column) * ROUTER_UNITS;
     }
-    wait_rows<KIND>(&ready);
+    materialize_rows<KIND>(&ready);
     materialize(x);
     materialize(bias);
     materialize(weight);

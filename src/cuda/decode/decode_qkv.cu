@@ -140,7 +140,7 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
 
     if (i < n)
         pair = pair_of(p, h, token, d);
-    wait_rows<KIND>(&ready);
+    materialize_rows<KIND>(&ready);
     if (KIND != ROWS_ANY) /* else early blocks of attention take this kernel's SMs */
         pdl_launch_dependents();
     pdl_wait();

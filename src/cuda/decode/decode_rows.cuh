@@ -197,7 +197,8 @@ static __device__ __forceinline__ struct rows_ready ready_rows(const struct deco
 }
 
 /* Forces these values to be computed before pdl_wait(): code after it is on the critical path. */
-template <int KIND> static __device__ __forceinline__ void wait_rows(struct rows_ready *ready)
+template <int KIND>
+static __device__ __forceinline__ void materialize_rows(struct rows_ready *ready)
 {
     if (KIND == ROWS_ANY)
         return;

@@ -25,7 +25,7 @@ int64_t gpu_pack_bytes(const struct tensor *host)
 }
 
 /* Device memory for a weight, owned by the gpu until it is closed. */
-static enum osp_status keep(struct gpu *gpu, void **out, int64_t size_bytes)
+static enum osp_status alloc_weight(struct gpu *gpu, void **out, int64_t size_bytes)
 {
     struct packed *p = malloc(sizeof(*p));
     enum osp_status st;
@@ -158,7 +158,7 @@ static enum osp_status pack_from(struct gpu *gpu, struct tensor *out, const stru
     struct tensor ours = *host;
     enum osp_status st;
 
-    TRY(keep(gpu, &ours.data, gpu_pack_bytes(host)));
+    TRY(alloc_weight(gpu, &ours.data, gpu_pack_bytes(host)));
     ours.scales = NULL;
     if (is_device_packed(host)) {
         ours.layout = LAYOUT_PACKED;
