@@ -106,16 +106,16 @@ void launch_embed_rmsnorm(struct launch_list *list, const struct embed_rmsnorm_a
                           const int32_t *tokens, int n_rows);
 /* The first n_rounded rows of y are also stored as FP16, as launch_round_rows() of decode.h
  * does. */
-void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows,
-                             uint16_t *rounded, int n_rounded);
+void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                             int n_rows, uint16_t *rounded, int n_rounded);
 /* launch_residual_rmsnorm() without the residual add. */
 void launch_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows);
 /* (T, D) floats: cosines, then sines, for the position of each row. */
 void launch_cos_sin(struct launch_list *list, float *out, const struct rope *rope_host,
                     const int32_t *positions, int n_rows);
 /* Rotates q in place and k of kv_rows, and writes k and v to their KV pages. */
-void launch_rope_cache(struct launch_list *list, const struct attn_qkv_args *a, const float *cos_sin,
-                       const struct batch *batch, int n_rows);
+void launch_rope_cache(struct launch_list *list, const struct attn_qkv_args *a,
+                       const float *cos_sin, const struct batch *batch, int n_rows);
 
 /* ---- router_topk.cu, experts.cu ---- */
 

@@ -48,16 +48,16 @@ void launch_mxfp8_rows(struct launch_list *list, const struct mxfp8_rows *to, co
 
 /* rows.cu: launch_residual_rmsnorm() that also stores rows first_row and up as rows 0 and up of
  * `to`. `factors` as in launch_rmsnorm_factors(). */
-void launch_rmsnorm_mxfp8(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows,
-                          const struct mxfp8_rows *to, int first_row, float *factors);
+void launch_rmsnorm_mxfp8(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                          int n_rows, const struct mxfp8_rows *to, int first_row, float *factors);
 
 /* gemm_sm120.cu */
 
 /* The product of m with `x` in place of m->x; all weights are packed MXFP4. With m->is_swiglu the
  * gated units go to `units` instead of m->out. A token's bits depend neither on the other tokens
  * nor on the tile, which has 64 or 128 rows of weights and 128 tokens. */
-void launch_mxfp8_matmul(struct launch_list *list, const struct matmul *m, const struct mxfp8_rows *x,
-                         const struct mxfp8_rows *units, int tile_rows);
+void launch_mxfp8_matmul(struct launch_list *list, const struct matmul *m,
+                         const struct mxfp8_rows *x, const struct mxfp8_rows *units, int tile_rows);
 
 #ifdef __cplusplus
 }

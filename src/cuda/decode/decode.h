@@ -170,6 +170,8 @@ struct decode_router {
 };
 /* Hopper only. stream NULL: only returns whether the GPU has enough shared memory. */
 bool launch_decode_router(struct launch_list *list, const struct decode_router *p);
+/* Whether the GPU has clusters, and the shared memory for both forms of the kernel. */
+bool decode_router_fits(struct launch_list *list, const struct decode_router *p);
 
 /* Residual add and RMSNorm before the router, fused into its kernel: x += h, y = norm(x), and y as
  * FP16 in whole units. */
@@ -187,8 +189,9 @@ void launch_decode_rmsnorm_router(struct launch_list *list, const struct decode_
 /* rows.cu: launch_residual_rmsnorm() if `adds`, otherwise launch_rmsnorm(). With `factors` the norm
  * is computed from partial sums of squares (partial_norm.cuh), and the factors of all rows are
  * stored there; rows then have at most DECODE_WIDTH_MAX columns. */
-void launch_rmsnorm_factors(struct launch_list *list, const struct residual_rmsnorm_args *a, bool adds,
-                            int n_rows, uint16_t *rounded, int n_rounded, float *factors);
+void launch_rmsnorm_factors(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                            bool adds, int n_rows, uint16_t *rounded, int n_rounded,
+                            float *factors);
 
 /* Stages router (after its matrix multiplication) and experts, MXFP4 weights. */
 struct decode_experts {

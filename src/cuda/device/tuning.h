@@ -14,13 +14,6 @@
 #include "backend/program.h"
 #include "cuda/common/order.h"
 
-enum stage {
-#define STAGE_ENUM(stage) STAGE_##stage,
-    STAGE_LIST(STAGE_ENUM)
-#undef STAGE_ENUM
-        N_STAGES
-};
-
 /* X(architecture, major compute capability from, to, text) */
 #define ARCH_LIST(X)                                                                               \
     X(AMPERE, 8, 8, "Ampere or Ada")                                                               \

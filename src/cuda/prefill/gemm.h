@@ -145,12 +145,13 @@ static inline int64_t listed_rows(int64_t n_entries, int64_t n_experts)
 }
 
 /* For tiles of up to n_tile_tokens tokens; ids and gates: (T*A). */
-void launch_expert_lists(struct launch_list *list, const struct expert_lists *out, const int32_t *ids,
-                         const float *gates, int n_entries, int n_experts, int n_tile_tokens);
+void launch_expert_lists(struct launch_list *list, const struct expert_lists *out,
+                         const int32_t *ids, const float *gates, int n_entries, int n_experts,
+                         int n_tile_tokens);
 
 /* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats. */
-void launch_sum_partials(struct launch_list *list, float *h, const float *parts, int n_rows, int n_ranks,
-                         int64_t n);
+void launch_sum_partials(struct launch_list *list, float *h, const float *parts, int n_rows,
+                         int n_ranks, int64_t n);
 
 /* ---- gemm_sm90.cu ---- */
 
