@@ -105,8 +105,8 @@ static void world_open(struct osp_model *model, uint64_t seed)
     options.no_async_scheduling = world.odds.is_behind && !world.odds.is_async;
     sim_model_limits(&l);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
-    world.engine->sched.limits.slot_share = pick(3) == 0 ? 1 + pick(4) : 0;
-    world.engine->sched.limits.bypass_max = pick(2) == 0 ? 1 + pick(4) : BYPASS_MAX_DEFAULT;
+    world.engine->sched->limits.slot_share = pick(3) == 0 ? 1 + pick(4) : 0;
+    world.engine->sched->limits.bypass_max = pick(2) == 0 ? 1 + pick(4) : BYPASS_MAX_DEFAULT;
 }
 
 static bool has_live(void)

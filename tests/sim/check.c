@@ -8,7 +8,7 @@ static struct {
 
 static struct sched *sched(void)
 {
-    return &world.engine->sched;
+    return world.engine->sched;
 }
 
 static bool runs(const struct caller *c)

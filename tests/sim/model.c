@@ -85,7 +85,7 @@ static void check_owner(const struct batch *b, const struct batch_seq *s, int g,
 {
     int32_t page = BATCH_PAGES(b)[s->table[g] + position / PAGE_TOKENS - s->first_page[g]];
 
-    CHECK(world.engine->sched.pages[g].page[page].n_refs == 1);
+    CHECK(world.engine->sched->pages[g].page[page].n_refs == 1);
     CHECK(world.writer[g][page] == 0 || world.writer[g][page] == part + 1);
     world.writer[g][page] = part + 1;
 }
@@ -193,7 +193,7 @@ static void draw_all(const struct batch *b)
     for (int i = 0; i < b->n_samples; i++) {
         const struct batch_sample *d = &BATCH_SAMPLES(b)[i];
         int part = BATCH_ROW_SEQ(b)[d->row];
-        const struct caller *c = caller_of(world.engine->sched.plan->chunks[part].seq);
+        const struct caller *c = caller_of(sched_next(world.engine->sched)->chunks[part].seq);
         uint64_t stamp = *slot(b, &BATCH_SEQS(b)[part], GROUP_WINDOW, (int)d->position - 1);
 
         if (is_prompt_logprob(b, d)) {
@@ -218,7 +218,7 @@ static void mark_dead(void)
 static enum osp_status sim_run(struct backend *be, struct compiled *c, const struct batch *b,
                                uint64_t *ticket)
 {
-    const struct step_plan *plan = world.engine->sched.plan;
+    const struct step_plan *plan = sched_next(world.engine->sched);
 
     (void)be;
     (void)c;

@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "engine/core/engine.h"
+#include "engine/sched/sched_internal.h"
 
 enum {
     LIVE_MAX = 14,

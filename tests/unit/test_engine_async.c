@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "engine/sched/sched_internal.h"
 #include "engine/core/engine.h"
 #include "model/model.h"
 
@@ -439,7 +440,7 @@ static void test_who_comes_is_in_the_next_step(void **state)
     struct heard h;
 
     (void)state;
-    step_cost_update(&engine->sched.cost, 1, 0,
+    step_cost_update(&engine->sched->cost, 1, 0,
                      100e9); /* the engine's thread waits for a request */
     atomic_store(&waits_at_most, 1);
     a = submit(engine, 5, &steady);

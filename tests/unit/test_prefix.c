@@ -9,7 +9,8 @@
 enum { CONTEXT = 16384, SEQS_MAX = 4, TURN_ID = 7, STOP_ID = 9 };
 
 struct fixture {
-    struct sched sched;
+    struct sched *sched;
+    struct sched_limits limits;
     struct seq seqs[SEQS_MAX];
     int32_t text[CONTEXT]; /* a conversation */
     uint64_t now_ns;
@@ -31,7 +32,8 @@ static void fixture_open(struct fixture *f, int n_full_pages, int n_window_pages
     l.n_pages[GROUP_FULL] = n_full_pages;
     l.n_pages[GROUP_WINDOW] =
         SEQS_MAX * sched_window_pages(128) + sched_chunk_pages(512) + n_window_pages;
-    assert_int_equal(sched_init(&f->sched, &l), OSP_OK);
+    assert_int_equal(sched_new(&f->sched, &l), OSP_OK);
+    f->limits = l;
     for (int i = 0; i < CONTEXT; i++)
         f->text[i] = 100 + (int32_t)(rng_bits(1, (uint64_t)i, 0) % 1000);
 }
@@ -40,11 +42,11 @@ static void fixture_close(struct fixture *f)
 {
     struct seq *q;
 
-    while ((q = sched_any(&f->sched)) != NULL)
-        sched_remove(&f->sched, q, SEQ_END_CANCELED);
+    while ((q = sched_any(f->sched)) != NULL)
+        sched_remove(f->sched, q, SEQ_END_CANCELED);
     for (int i = 0; i < SEQS_MAX; i++)
         seq_release(&f->seqs[i]);
-    sched_release(&f->sched);
+    sched_free(f->sched);
 }
 
 /* The text's first n tokens as a prompt. */
@@ -53,7 +55,7 @@ static struct seq *prompt(struct fixture *f, int i, int n, int n_answer)
     struct seq *q = &f->seqs[i];
 
     seq_release(q);
-    assert_int_equal(seq_init(q, &f->sched.limits, f->text, n, n + n_answer), OSP_OK);
+    assert_int_equal(seq_init(q, &f->limits, f->text, n, n + n_answer), OSP_OK);
     return q;
 }
 
@@ -61,15 +63,15 @@ static struct seq *prompt(struct fixture *f, int i, int n, int n_answer)
 static void run(struct fixture *f, struct seq *q)
 {
     for (int i = 0; i < 10000 && q->state != SEQ_ENDED; i++) {
-        const struct step_plan *plan = sched_plan(&f->sched, ++f->now_ns);
+        const struct step_plan *plan = sched_plan(f->sched, ++f->now_ns);
         int32_t tokens[SEQS_MAX];
         int n = 0;
 
         for (int k = 0; k < plan->n_chunks; k++)
             if (plan->chunks[k].is_sampled)
                 tokens[n++] = f->text[plan->chunks[k].seq->n_tokens];
-        sched_begin(&f->sched, f->now_ns);
-        sched_commit(&f->sched, tokens, f->now_ns);
+        sched_begin(f->sched);
+        sched_commit(f->sched, tokens, 0, f->now_ns);
     }
     assert_int_equal(q->state, SEQ_ENDED);
 }
@@ -79,7 +81,7 @@ static int ask(struct fixture *f, int n, int n_answer)
 {
     struct seq *q = prompt(f, 0, n, n_answer);
 
-    assert_int_equal(sched_add(&f->sched, q), OSP_OK);
+    assert_int_equal(sched_add(f->sched, q), OSP_OK);
     run(f, q);
     return q->n_cached;
 }
@@ -95,7 +97,7 @@ static void test_the_same_again(void **state)
         assert_int_equal(ask(&f, lengths[i], 5), 0);
         assert_int_equal(ask(&f, lengths[i], 5), lengths[i] - 1);
         assert_int_equal(ask(&f, lengths[i] + 3, 5), lengths[i] + 2); /* into the answer */
-        assert_int_equal(f.sched.n_cached_tokens, 2 * lengths[i] + 1);
+        assert_int_equal(sched_stats(f.sched).n_cached_tokens, 2 * lengths[i] + 1);
         fixture_close(&f);
     }
 }
@@ -112,12 +114,12 @@ static void test_generated_tokens_are_tagged(void **state)
     assert_int_equal(ask(&f, 300, 200), 0);
     q = prompt(&f, 0, 600, 5);
     q->is_exact = true;
-    assert_int_equal(sched_add(&f.sched, q), OSP_OK);
+    assert_int_equal(sched_add(f.sched, q), OSP_OK);
     run(&f, q);
     assert_int_equal(q->n_cached, 300);
     q = prompt(&f, 0, 600, 5);
     q->is_exact = true; /* now all of it is a prompt's */
-    assert_int_equal(sched_add(&f.sched, q), OSP_OK);
+    assert_int_equal(sched_add(f.sched, q), OSP_OK);
     run(&f, q);
     assert_int_equal(q->n_cached, 599);
     fixture_close(&f);
@@ -134,13 +136,13 @@ static void test_salts_share_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         q = prompt(&f, 0, 300, 5);
         q->salt = "tenant";
-        assert_int_equal(sched_add(&f.sched, q), OSP_OK);
+        assert_int_equal(sched_add(f.sched, q), OSP_OK);
         run(&f, q);
         assert_int_equal(q->n_cached, i == 0 ? 0 : 299);
     }
     q = prompt(&f, 0, 300, 5);
     q->is_uncached = true;
-    assert_int_equal(sched_add(&f.sched, q), OSP_OK);
+    assert_int_equal(sched_add(f.sched, q), OSP_OK);
     run(&f, q);
     assert_int_equal(q->n_cached, 0);
     fixture_close(&f);
@@ -156,10 +158,10 @@ static void test_failed_is_forgotten(void **state)
     fixture_open(&f, 300, 100);
     assert_int_equal(ask(&f, 300, 5), 0);
     q = prompt(&f, 0, 400, 5);
-    assert_int_equal(sched_add(&f.sched, q), OSP_OK);
-    sched_plan(&f.sched, 1);
-    sched_begin(&f.sched, 1);
-    sched_commit(&f.sched, (int32_t[]){-1}, 2);
+    assert_int_equal(sched_add(f.sched, q), OSP_OK);
+    sched_plan(f.sched, 1);
+    sched_begin(f.sched);
+    sched_commit(f.sched, (int32_t[]){-1}, 1, 2);
     assert_int_equal(q->end, SEQ_END_FAILED);
     assert_int_equal(q->n_cached, 304);
     assert_int_equal(ask(&f, 400, 5), 0);
@@ -177,14 +179,13 @@ static void test_running_ones_share(void **state)
     fixture_open(&f, 300, 100);
     ask(&f, 640, 5);
     for (int i = 0; i < SEQS_MAX; i++)
-        assert_int_equal(sched_add(&f.sched, prompt(&f, i, 650, 100)), OSP_OK);
-    sched_plan(&f.sched, 1);
-    n_used = f.sched.pages[GROUP_FULL].n_pages - f.sched.pages[GROUP_FULL].n_free -
-             f.sched.pages[GROUP_FULL].n_idle;
+        assert_int_equal(sched_add(f.sched, prompt(&f, i, 650, 100)), OSP_OK);
+    sched_plan(f.sched, 1);
+    n_used = sched_stats(f.sched).pages_used[GROUP_FULL];
     assert_int_equal(n_used, 10 + SEQS_MAX); /* ten shared ones, and the copied end of each */
-    assert_int_equal(f.sched.plan->n_moves, 2 * SEQS_MAX);
-    sched_begin(&f.sched, 1);
-    sched_commit(&f.sched, (int32_t[]){1, 2, 3, 4}, 2);
+    assert_int_equal(sched_next(f.sched)->n_moves, 2 * SEQS_MAX);
+    sched_begin(f.sched);
+    sched_commit(f.sched, (int32_t[]){1, 2, 3, 4}, 1, 2);
     fixture_close(&f);
 }
 

@@ -326,23 +326,23 @@ static void test_rows_of_logits(void **state)
     int n_prompt_logprobs[N_SEQS] = {0}, n_steps = 0;
     bool gave_way = false;
     struct seq seqs[N_SEQS];
-    struct sched s;
+    struct sched *s;
     void *memory;
 
     (void)state;
     for (int i = 0; i < N_TOKENS_MAX; i++)
         prompt[i] = i + 1;
-    assert_int_equal(sched_init(&s, &l), OSP_OK);
+    assert_int_equal(sched_new(&s, &l), OSP_OK);
     memory = malloc((size_t)sched_batch_bytes_max(&l));
     for (int i = 0; i < N_SEQS; i++) {
         assert_int_equal(seq_init(&seqs[i], &l, prompt, n_prompt[i], N_TOKENS_MAX), OSP_OK);
         seqs[i].has_prompt_logprobs = i > 0;
         seqs[i].is_uncached = true;
-        assert_int_equal(sched_add(&s, &seqs[i]), OSP_OK);
+        assert_int_equal(sched_add(s, &seqs[i]), OSP_OK);
     }
-    for (; sched_any(&s) != NULL; n_steps++) {
-        const struct step_plan *plan = sched_plan(&s, 1);
-        const struct batch *b = sched_batch(&s, memory);
+    for (; sched_any(s) != NULL; n_steps++) {
+        const struct step_plan *plan = sched_plan(s, 1);
+        const struct batch *b = sched_batch(s, memory);
 
         assert_true(plan->n_chunks > 0 && n_steps < 2000);
         assert_true(b->n_samples <= AT_ONCE &&
@@ -362,17 +362,17 @@ static void test_rows_of_logits(void **state)
             if (part->is_sampled)
                 tokens[sample++] = 7;
         }
-        sched_begin(&s, 1);
-        sched_commit(&s, tokens, 2);
+        sched_begin(s);
+        sched_commit(s, tokens, 1, 2);
         gave_way = gave_way || (seqs[1].n_preempted > 0 && seqs[1].n_tokens == n_prompt[1]);
     }
-    assert_true(gave_way && s.n_recomputed > 0);
+    assert_true(gave_way && sched_stats(s).n_recomputed > 0);
     for (int i = 0; i < N_SEQS; i++) {
         assert_int_equal(seqs[i].end, SEQ_END_LENGTH);
         assert_int_equal(n_prompt_logprobs[i], i == 0 ? 0 : n_prompt[i] - 1);
         seq_release(&seqs[i]);
     }
-    sched_release(&s);
+    sched_free(s);
     free(memory);
 }
 

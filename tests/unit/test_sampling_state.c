@@ -88,14 +88,14 @@ static void test_lists_that_do_not_fit_wait(void **state)
     struct osp_request_options opt = {.sampling = {.repetition_penalty = 2}};
     int32_t prompt[N_PROMPT], tokens[N_SEQS];
     struct seq seqs[N_SEQS];
-    struct sched s;
+    struct sched *s;
     void *memory;
     int n_steps = 0, n_alone = 0;
 
     (void)state;
     for (int i = 0; i < N_PROMPT; i++)
         prompt[i] = i;
-    assert_int_equal(sched_init(&s, &l), OSP_OK);
+    assert_int_equal(sched_new(&s, &l), OSP_OK);
     memory = malloc((size_t)sched_batch_bytes_max(&l));
     for (int i = 0; i < N_SEQS; i++) {
         struct sampling_state_config wish = {.n_ids = N_IDS,
@@ -106,11 +106,11 @@ static void test_lists_that_do_not_fit_wait(void **state)
 
         assert_int_equal(seq_init(&seqs[i], &l, prompt, N_PROMPT, N_PROMPT + N_ANSWER), OSP_OK);
         assert_int_equal(sampling_state_init(&seqs[i].lists, &wish), OSP_OK);
-        assert_int_equal(sched_add(&s, &seqs[i]), OSP_OK);
+        assert_int_equal(sched_add(s, &seqs[i]), OSP_OK);
     }
-    for (; sched_any(&s) != NULL; n_steps++) {
-        const struct step_plan *plan = sched_plan(&s, 1);
-        const struct batch *b = sched_batch(&s, memory);
+    for (; sched_any(s) != NULL; n_steps++) {
+        const struct step_plan *plan = sched_plan(s, 1);
+        const struct batch *b = sched_batch(s, memory);
 
         assert_true(plan->n_chunks > 0 && n_steps < 100);
         assert_true(b->n_seen <= l.lists.n_seen);
@@ -118,15 +118,15 @@ static void test_lists_that_do_not_fit_wait(void **state)
         n_alone += plan->n_sampled == 1;
         for (int i = 0; i < N_SEQS; i++)
             tokens[i] = N_PROMPT + n_steps;
-        sched_begin(&s, 1);
-        sched_commit(&s, tokens, 2);
+        sched_begin(s);
+        sched_commit(s, tokens, 1, 2);
     }
     assert_true(n_alone > 0); /* two together were too many in the end */
     for (int i = 0; i < N_SEQS; i++) {
         assert_int_equal(seqs[i].end, SEQ_END_LENGTH);
         seq_release(&seqs[i]);
     }
-    sched_release(&s);
+    sched_free(s);
     free(memory);
 }
 

@@ -3,12 +3,13 @@
 
 #include <stdlib.h>
 
-#include "engine/sched/sched.h"
+#include "engine/sched/sched_internal.h"
 
 enum { STOP_ID = 9, PROMPT_MAX = 4096, SEQS_MAX = 4 };
 
 struct fixture {
-    struct sched sched;
+    struct sched *sched;
+    struct sched_limits limits;
     struct seq seqs[SEQS_MAX];
     uint64_t now_ns;
 };
@@ -31,7 +32,8 @@ static void fixture_open_with(struct fixture *f, int n_seqs_max, int n_batch_tok
     l.n_pages[GROUP_FULL] = n_full_pages;
     l.n_pages[GROUP_WINDOW] =
         n_seqs_max * sched_window_pages(128) + sched_chunk_pages(n_batch_tokens_max);
-    assert_int_equal(sched_init(&f->sched, &l), OSP_OK);
+    assert_int_equal(sched_new(&f->sched, &l), OSP_OK);
+    f->limits = l;
 }
 
 static void fixture_open(struct fixture *f, int n_seqs_max, int n_batch_tokens_max,
@@ -44,23 +46,22 @@ static void fixture_close(struct fixture *f)
 {
     struct seq *q;
 
-    while ((q = sched_any(&f->sched)) != NULL)
-        sched_remove(&f->sched, q, SEQ_END_CANCELED);
+    while ((q = sched_any(f->sched)) != NULL)
+        sched_remove(f->sched, q, SEQ_END_CANCELED);
     for (int i = 0; i < SEQS_MAX; i++)
         seq_release(&f->seqs[i]);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        assert_int_equal(f->sched.pages[g].n_free + f->sched.pages[g].n_idle,
-                         f->sched.pages[g].n_pages);
-    sched_release(&f->sched);
+        assert_int_equal(sched_stats(f->sched).pages_used[g], 0);
+    sched_free(f->sched);
 }
 
 static struct seq *add(struct fixture *f, int i, int n_prompt, int n_answer)
 {
     static const int32_t prompt[PROMPT_MAX];
 
-    assert_int_equal(seq_init(&f->seqs[i], &f->sched.limits, prompt, n_prompt, n_prompt + n_answer),
+    assert_int_equal(seq_init(&f->seqs[i], &f->limits, prompt, n_prompt, n_prompt + n_answer),
                      OSP_OK);
-    assert_int_equal(sched_add(&f->sched, &f->seqs[i]), OSP_OK);
+    assert_int_equal(sched_add(f->sched, &f->seqs[i]), OSP_OK);
     return &f->seqs[i];
 }
 
@@ -73,11 +74,11 @@ static struct step_plan run(struct fixture *f, int32_t token)
     for (int i = 0; i < SEQS_MAX; i++)
         tokens[i] = token;
     f->now_ns += 10;
-    plan = *sched_plan(&f->sched, f->now_ns);
+    plan = *sched_plan(f->sched, f->now_ns);
     if (plan.n_chunks == 0)
         return plan;
-    sched_begin(&f->sched, f->now_ns);
-    sched_commit(&f->sched, tokens, f->now_ns + 5);
+    sched_begin(f->sched);
+    sched_commit(f->sched, tokens, 5, f->now_ns + 5);
     return plan;
 }
 
@@ -99,8 +100,8 @@ static void test_prompt_in_chunks_then_decode(void **state)
     assert_int_equal(run(&f, 1).n_rows, 1);
     assert_int_equal(q->state, SEQ_ENDED);
     assert_int_equal(q->end, SEQ_END_LENGTH);
-    assert_int_equal(f.sched.n_prompt_tokens, 150);
-    assert_int_equal(f.sched.n_generated_tokens, 3);
+    assert_int_equal(sched_stats(f.sched).n_prompt_tokens, 150);
+    assert_int_equal(sched_stats(f.sched).n_generated_tokens, 3);
     assert_int_equal(run(&f, 1).n_chunks, 0);
     fixture_close(&f);
 }
@@ -136,8 +137,8 @@ static void test_admits_what_fits_in_order(void **state)
     add(&f, 1, 250, 100); /* as many, which are not there */
     add(&f, 2, 10, 10);   /* would fit, but came later */
     run(&f, 1);
-    assert_int_equal(f.sched.n_running, 1);
-    assert_int_equal(f.sched.n_waiting, 2);
+    assert_int_equal(sched_stats(f.sched).n_running, 1);
+    assert_int_equal(sched_stats(f.sched).n_waiting, 2);
     for (int i = 0; i < 4; i++)
         run(&f, STOP_ID);
     assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
@@ -178,13 +179,13 @@ static void test_younger_one_gives_way_and_comes_back(void **state)
     assert_int_equal(f.seqs[0].n_preempted, 0);
     assert_int_equal(f.seqs[1].n_preempted, 1);
     assert_int_equal(f.seqs[1].state, SEQ_WAITING);
-    assert_int_equal(f.sched.n_swapped_pages, n_out);
+    assert_int_equal(sched_stats(f.sched).n_swapped_pages, n_out);
     plan = run(&f, 1);
     n_in = count_moves(&plan, MOVE_SWAP_IN);
     assert_int_equal(n_in, n_out);
     assert_int_equal(f.seqs[1].n_stored, n_stored + 1); /* it goes on where it was */
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        assert_int_equal(f.sched.host[g].n_free, 16);
+        assert_int_equal(sched_stats(f.sched).host_pages_used[g], 0);
     for (int i = 0; i < 400 && f.seqs[1].state != SEQ_ENDED; i++)
         run(&f, 1);
     assert_int_equal(f.seqs[1].n_tokens, 250);
@@ -213,14 +214,14 @@ static void test_computes_again_in_the_same_arithmetic(void **state)
     assert_true(n_tokens > 51);
     assert_int_equal(run(&f, 1).n_prefill_rows, 50);
     for (int i = 50; i < n_tokens - 1; i++) {
-        plan = sched_plan(&f.sched, f.now_ns);
+        plan = sched_plan(f.sched, f.now_ns);
         assert_int_equal(plan->n_rows, 1);
         assert_int_equal(plan->n_prefill_rows, 0);
         assert_int_equal(plan->n_sampled, 0);
-        sched_begin(&f.sched, f.now_ns);
-        sched_commit(&f.sched, tokens, f.now_ns);
+        sched_begin(f.sched);
+        sched_commit(f.sched, tokens, 0, f.now_ns);
     }
-    assert_int_equal(f.sched.n_recomputed, n_tokens - 1);
+    assert_int_equal(sched_stats(f.sched).n_recomputed, n_tokens - 1);
     assert_int_equal(run(&f, 1).n_sampled, 1);
     assert_int_equal(f.seqs[1].n_tokens, n_tokens + 1);
     fixture_close(&f);
@@ -236,16 +237,16 @@ static void test_who_gives_way(void **state)
     add(&f, 0, 100, 200)->priority = 1;
     add(&f, 1, 100, 200);
     f.seqs[0].is_uncached = f.seqs[1].is_uncached = true; /* or they share their prompts' pages */
-    for (int i = 0; i < 200 && f.sched.n_preemptions == 0; i++)
+    for (int i = 0; i < 200 && sched_stats(f.sched).n_preemptions == 0; i++)
         run(&f, 1);
     assert_int_equal(f.seqs[0].n_preempted, 1);
-    sched_remove(&f.sched, &f.seqs[1], SEQ_END_CANCELED);
+    sched_remove(f.sched, &f.seqs[1], SEQ_END_CANCELED);
     seq_release(&f.seqs[1]);
     f.seqs[0].n_preempted = PREEMPTIONS_MAX;
     run(&f, 1);
     add(&f, 1, 10, 200)->priority = -7;
     f.seqs[1].is_uncached = true;
-    for (int i = 0; i < 200 && f.sched.n_preemptions == 1; i++)
+    for (int i = 0; i < 200 && sched_stats(f.sched).n_preemptions == 1; i++)
         run(&f, 1);
     assert_int_equal(f.seqs[1].n_preempted, 1);
     fixture_close(&f);
@@ -276,9 +277,9 @@ static void test_failed_draw_ends_one(void **state)
     fixture_open(&f, 2, 64, 64);
     add(&f, 0, 10, 10);
     add(&f, 1, 10, 10);
-    sched_plan(&f.sched, 1);
-    sched_begin(&f.sched, 1);
-    sched_commit(&f.sched, tokens, 2);
+    sched_plan(f.sched, 1);
+    sched_begin(f.sched);
+    sched_commit(f.sched, tokens, 1, 2);
     assert_int_equal(f.seqs[0].end, SEQ_END_FAILED);
     assert_int_equal(f.seqs[0].n_tokens, 10);
     assert_int_equal(f.seqs[1].state, SEQ_RUNNING);
@@ -295,10 +296,10 @@ static void test_remove_waiting_and_running(void **state)
     for (int i = 0; i < 4; i++)
         add(&f, i, 10, 10);
     run(&f, 1);
-    sched_remove(&f.sched, &f.seqs[3], SEQ_END_CANCELED); /* the queue's end */
-    sched_remove(&f.sched, &f.seqs[1], SEQ_END_CANCELED); /* its head */
-    sched_remove(&f.sched, &f.seqs[0], SEQ_END_CANCELED); /* running */
-    assert_int_equal(f.sched.n_waiting, 1);
+    sched_remove(f.sched, &f.seqs[3], SEQ_END_CANCELED); /* the queue's end */
+    sched_remove(f.sched, &f.seqs[1], SEQ_END_CANCELED); /* its head */
+    sched_remove(f.sched, &f.seqs[0], SEQ_END_CANCELED); /* running */
+    assert_int_equal(sched_stats(f.sched).n_waiting, 1);
     run(&f, 1);
     assert_int_equal(f.seqs[2].state, SEQ_RUNNING);
     assert_int_equal(f.seqs[0].end, SEQ_END_CANCELED);
@@ -344,18 +345,18 @@ static struct seq *add_for(struct fixture *f, int i, int priority, const char *c
     static const int32_t prompt[PROMPT_MAX];
     struct seq *q = &f->seqs[i];
 
-    assert_int_equal(seq_init(q, &f->sched.limits, prompt, 10, 12), OSP_OK);
+    assert_int_equal(seq_init(q, &f->limits, prompt, 10, 12), OSP_OK);
     q->priority = priority;
     q->client_key = client;
-    assert_int_equal(sched_add(&f->sched, q), OSP_OK);
+    assert_int_equal(sched_add(f->sched, q), OSP_OK);
     return q;
 }
 
 /* Gives the index of the only one that runs. */
 static int runs_alone(struct fixture *f)
 {
-    assert_int_equal(f->sched.n_running, 1);
-    return (int)(f->sched.running[0] - f->seqs);
+    assert_int_equal(sched_stats(f->sched).n_running, 1);
+    return (int)(sched_running(f->sched, 0) - f->seqs);
 }
 
 static void test_priority_goes_first(void **state)
@@ -407,10 +408,10 @@ static struct seq *add_long(struct fixture *f, int i, int n_prompt, int n_answer
     static const int32_t prompt[PROMPT_MAX];
     struct seq *q = &f->seqs[i];
 
-    assert_int_equal(seq_init(q, &f->sched.limits, prompt, n_prompt, n_prompt + n_answer), OSP_OK);
+    assert_int_equal(seq_init(q, &f->limits, prompt, n_prompt, n_prompt + n_answer), OSP_OK);
     q->is_uncached = true;
     q->client_key = client;
-    assert_int_equal(sched_add(&f->sched, q), OSP_OK);
+    assert_int_equal(sched_add(f->sched, q), OSP_OK);
     return q;
 }
 
@@ -434,7 +435,7 @@ static void test_a_long_request_saves_nothing_up(void **state)
         assert_int_equal(f.seqs[1].state, SEQ_ENDED);
         seq_release(&f.seqs[1]);
     }
-    served = f.sched.clients.root.last_served;
+    served = f.sched->clients.root.last_served;
     for (int i = 0; i < 400 && q->n_preempted == 0; i++)
         run(&f, STOP_ID + 1);
     assert_int_equal(q->n_preempted, 1);
@@ -465,9 +466,9 @@ static void test_nobody_is_passed_for_ever(void **state)
         for (int k = 0; k < SEQS_MAX; k++)
             if (f.seqs[k].state == SEQ_ENDED)
                 seq_release(&f.seqs[k]);
-        assert_true(n_passed <= f.sched.limits.bypass_max + 2);
+        assert_true(n_passed <= f.limits.bypass_max + 2);
     }
-    assert_true(n_passed >= f.sched.limits.bypass_max);
+    assert_true(n_passed >= f.limits.bypass_max);
     fixture_close(&f);
 }
 
@@ -478,32 +479,33 @@ static void test_prompts_leave_time_to_generate(void **state)
     struct fixture f;
     int32_t tokens[SEQS_MAX] = {1, 1, 1, 1};
     const struct step_plan *plan;
+    uint64_t step_ns;
 
     (void)state;
     fixture_open(&f, 2, 1000, 200);
     add(&f, 0, 64, 100);
     for (int i = 0; i < 3; i++) {
-        plan = sched_plan(&f.sched, f.now_ns);
-        sched_begin(&f.sched, f.now_ns);
-        f.now_ns += plan->n_prefill_rows > 0 ? 640000000 : 1000000;
-        sched_commit(&f.sched, tokens, f.now_ns);
+        plan = sched_plan(f.sched, f.now_ns);
+        step_ns = plan->n_prefill_rows > 0 ? 640000000 : 1000000;
+        sched_begin(f.sched);
+        sched_commit(f.sched, tokens, step_ns, f.now_ns += step_ns);
     }
     add(&f, 1, 4000, 10);
-    plan = sched_plan(&f.sched, f.now_ns);
+    plan = sched_plan(f.sched, f.now_ns);
     assert_int_equal(plan->n_prefill_rows, PREFILL_ROWS_MIN); /* 9.9 would fit */
     assert_int_equal(plan->n_rows, PREFILL_ROWS_MIN + 1);
-    sched_begin(&f.sched, f.now_ns);
-    sched_commit(&f.sched, tokens, f.now_ns + 8000000); /* it was fast after all */
+    sched_begin(f.sched);
+    sched_commit(f.sched, tokens, 8000000, f.now_ns + 8000000); /* it was fast after all */
     for (int i = 0; i < 30; i++) {
-        plan = sched_plan(&f.sched, f.now_ns);
-        sched_begin(&f.sched, f.now_ns);
-        f.now_ns += (uint64_t)(1000000 + plan->n_prefill_rows * 500000);
-        sched_commit(&f.sched, tokens, f.now_ns);
+        plan = sched_plan(f.sched, f.now_ns);
+        step_ns = (uint64_t)(1000000 + plan->n_prefill_rows * 500000);
+        sched_begin(f.sched);
+        sched_commit(f.sched, tokens, step_ns, f.now_ns += step_ns);
     }
-    plan = sched_plan(&f.sched, f.now_ns);
+    plan = sched_plan(f.sched, f.now_ns);
     assert_in_range(plan->n_prefill_rows, 120, 198); /* of 0.5 ms each, when all is learned */
-    sched_remove(&f.sched, &f.seqs[0], SEQ_END_CANCELED);
-    plan = sched_plan(&f.sched, f.now_ns);
+    sched_remove(f.sched, &f.seqs[0], SEQ_END_CANCELED);
+    plan = sched_plan(f.sched, f.now_ns);
     assert_in_range(plan->n_prefill_rows, 500, 1000);
     fixture_close(&f);
 }
@@ -520,7 +522,7 @@ static void test_oldest_prompt_has_its_part(void **state)
     assert_int_equal(run(&f, 1).n_rows, 100);
     f.seqs[1].priority = 0;
     add(&f, 1, 1000, 10)->priority = -1;
-    plan = sched_plan(&f.sched, f.now_ns);
+    plan = sched_plan(f.sched, f.now_ns);
     assert_int_equal(plan->n_chunks, 2);
     assert_int_equal(plan->chunks[0].n_rows, 25);
     assert_int_equal(plan->chunks[1].n_rows, 75);
@@ -537,11 +539,11 @@ static void test_deadlines(void **state)
     add(&f, 1, 100, 10)->deadline_ns = 40;
     add(&f, 2, 100, 10);
     run(&f, 1);
-    assert_null(sched_expired(&f.sched, 39));
-    assert_ptr_equal(sched_expired(&f.sched, 40), &f.seqs[1]);
-    sched_remove(&f.sched, &f.seqs[1], SEQ_END_TIMEOUT);
-    assert_null(sched_expired(&f.sched, 49));
-    assert_ptr_equal(sched_expired(&f.sched, 50), &f.seqs[0]);
+    assert_null(sched_expired(f.sched, 39));
+    assert_ptr_equal(sched_expired(f.sched, 40), &f.seqs[1]);
+    sched_remove(f.sched, &f.seqs[1], SEQ_END_TIMEOUT);
+    assert_null(sched_expired(f.sched, 49));
+    assert_ptr_equal(sched_expired(f.sched, 50), &f.seqs[0]);
     fixture_close(&f);
 }
 
@@ -553,13 +555,13 @@ static void test_batch_holds_the_plan(void **state)
 
     (void)state;
     fixture_open(&f, 2, 64, 64);
-    memory = malloc((size_t)sched_batch_bytes_max(&f.sched.limits));
+    memory = malloc((size_t)sched_batch_bytes_max(&f.limits));
     add(&f, 0, 5, 10)->sampling_params =
         (struct batch_sample){.temperature = 0.5F, .top_p = 1, .seed = 42};
     run(&f, 77);
     add(&f, 1, 3, 10);
-    sched_plan(&f.sched, 1);
-    b = sched_batch(&f.sched, memory);
+    sched_plan(f.sched, 1);
+    b = sched_batch(f.sched, memory);
     assert_int_equal(b->n_rows, 4);
     assert_int_equal(b->n_seqs, 2);
     assert_int_equal(b->n_samples, 2);

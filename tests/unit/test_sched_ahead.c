@@ -9,7 +9,8 @@
 enum { STOP_ID = 9, CONTEXT = 1024, SEQS_MAX = 4, N_IDS = 64 };
 
 struct fixture {
-    struct sched sched;
+    struct sched *sched;
+    struct sched_limits limits;
     struct seq seqs[SEQS_MAX];
     void *memory;
     uint64_t now_ns;
@@ -32,7 +33,8 @@ static void fixture_open(struct fixture *f, int n_seqs_max, int n_full_pages)
     memset(f, 0, sizeof *f);
     l.n_pages[GROUP_FULL] = n_full_pages;
     l.n_pages[GROUP_WINDOW] = n_seqs_max * sched_window_pages(128) + sched_chunk_pages(64);
-    assert_int_equal(sched_init(&f->sched, &l), OSP_OK);
+    assert_int_equal(sched_new(&f->sched, &l), OSP_OK);
+    f->limits = l;
     f->memory = malloc((size_t)sched_batch_bytes_max(&l));
 }
 
@@ -40,15 +42,15 @@ static void fixture_close(struct fixture *f)
 {
     struct seq *q;
 
-    if (f->sched.in_flight != NULL)
-        sched_abandon(&f->sched);
-    while ((q = sched_any(&f->sched)) != NULL)
-        assert_true(sched_remove(&f->sched, q, SEQ_END_CANCELED));
+    if (sched_in_flight(f->sched) != NULL)
+        sched_abandon(f->sched);
+    while ((q = sched_any(f->sched)) != NULL)
+        assert_true(sched_remove(f->sched, q, SEQ_END_CANCELED));
     for (int i = 0; i < SEQS_MAX; i++)
         seq_release(&f->seqs[i]);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        assert_int_equal(f->sched.pages[g].n_free, f->sched.pages[g].n_pages);
-    sched_release(&f->sched);
+        assert_int_equal(sched_stats(f->sched).pages_used[g], 0);
+    sched_free(f->sched);
     free(f->memory);
 }
 
@@ -56,26 +58,26 @@ static struct seq *add(struct fixture *f, int i, int n_prompt, int n_answer)
 {
     static const int32_t prompt[CONTEXT] = {5, 6, 7};
 
-    assert_int_equal(seq_init(&f->seqs[i], &f->sched.limits, prompt, n_prompt, n_prompt + n_answer),
+    assert_int_equal(seq_init(&f->seqs[i], &f->limits, prompt, n_prompt, n_prompt + n_answer),
                      OSP_OK);
-    assert_int_equal(sched_add(&f->sched, &f->seqs[i]), OSP_OK);
+    assert_int_equal(sched_add(f->sched, &f->seqs[i]), OSP_OK);
     return &f->seqs[i];
 }
 
 static const struct step_plan *plan(struct fixture *f)
 {
-    return sched_plan(&f->sched, ++f->now_ns);
+    return sched_plan(f->sched, ++f->now_ns);
 }
 
 static void begin(struct fixture *f)
 {
     assert_true(plan(f)->n_chunks > 0);
-    sched_begin(&f->sched, ++f->now_ns);
+    sched_begin(f->sched);
 }
 
 static void commit(struct fixture *f, int32_t a, int32_t b)
 {
-    sched_commit(&f->sched, (int32_t[]){a, b, b, b}, ++f->now_ns);
+    sched_commit(f->sched, (int32_t[]){a, b, b, b}, 1, ++f->now_ns);
 }
 
 /* A prompt whose end is under way, and one who generates, both go on with tokens that are not
@@ -98,18 +100,18 @@ static void test_all_go_on(void **state)
     assert_int_equal(ahead->n_sampled, 2);
     assert_int_equal(ahead->chunks[0].first, 6);
     assert_int_equal(ahead->chunks[1].first, 3);
-    b = sched_batch(&f.sched, f.memory);
+    b = sched_batch(f.sched, f.memory);
     assert_int_equal(BATCH_POSITIONS(b)[0], 6);
     assert_int_equal(BATCH_SAMPLES(b)[0].position, 7);
     assert_int_equal(BATCH_TOKENS(b)[0], batch_token_sampled(0));
     assert_int_equal(BATCH_TOKENS(b)[1], batch_token_sampled(1));
     commit(&f, 21, 22);
     assert_ptr_equal(plan(&f), ahead);
-    assert_ptr_equal(sched_batch(&f.sched, f.memory), b);
+    assert_ptr_equal(sched_batch(f.sched, f.memory), b);
     assert_int_equal(BATCH_TOKENS(b)[0], 21);
     assert_int_equal(BATCH_TOKENS(b)[1], 22);
-    sched_begin(&f.sched, 1);
-    assert_int_equal(f.sched.n_planned_ahead, 1);
+    sched_begin(f.sched);
+    assert_int_equal(sched_stats(f.sched).n_planned_ahead, 1);
     fixture_close(&f);
 }
 
@@ -126,16 +128,16 @@ static void test_an_end_makes_room(void **state)
     add(&f, 2, 4, 10);
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 2);
-    (void)sched_batch(&f.sched, f.memory);
+    (void)sched_batch(f.sched, f.memory);
     commit(&f, STOP_ID, 30);
     assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
     assert_int_equal(plan(&f)->n_rows, 1 + 4);
-    b = sched_batch(&f.sched, f.memory);
+    b = sched_batch(f.sched, f.memory);
     assert_int_equal(BATCH_TOKENS(b)[0], 30);
     assert_int_equal(BATCH_TOKENS(b)[1], 5);
-    assert_ptr_equal(f.sched.plan->chunks[1].seq, &f.seqs[2]);
+    assert_ptr_equal(sched_next(f.sched)->chunks[1].seq, &f.seqs[2]);
     begin(&f);
-    assert_int_equal(f.sched.n_planned_ahead, 0);
+    assert_int_equal(sched_stats(f.sched).n_planned_ahead, 0);
     fixture_close(&f);
 }
 
@@ -168,14 +170,14 @@ static void test_the_length_is_foreseen(void **state)
     add(&f, 1, 5, 2);
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 1);
-    assert_ptr_equal(f.sched.plan->chunks[0].seq, &f.seqs[1]);
+    assert_ptr_equal(sched_next(f.sched)->chunks[0].seq, &f.seqs[1]);
     commit(&f, 20, 21);
     assert_int_equal(f.seqs[0].end, SEQ_END_LENGTH);
     begin(&f);
     assert_int_equal(plan(&f)->n_chunks, 0);
     commit(&f, 22, 0);
     assert_int_equal(f.seqs[1].end, SEQ_END_LENGTH);
-    assert_null(sched_any(&f.sched));
+    assert_null(sched_any(f.sched));
     fixture_close(&f);
 }
 
@@ -194,14 +196,14 @@ static void test_leaving(void **state)
     c = add(&f, 2, 5, 10);
     assert_true(plan(&f)->n_chunks >= 2);
     a->deadline_ns = 1;
-    assert_ptr_equal(sched_expired(&f.sched, 2), a);
-    assert_false(sched_remove(&f.sched, a, SEQ_END_TIMEOUT));
-    assert_null(sched_expired(&f.sched, 2)); /* once */
-    assert_true(sched_remove(&f.sched, c, SEQ_END_CANCELED));
+    assert_ptr_equal(sched_expired(f.sched, 2), a);
+    assert_false(sched_remove(f.sched, a, SEQ_END_TIMEOUT));
+    assert_null(sched_expired(f.sched, 2)); /* once */
+    assert_true(sched_remove(f.sched, c, SEQ_END_CANCELED));
     assert_int_equal(a->state, SEQ_RUNNING);
     assert_true(a->pages[GROUP_FULL].n > 0);
     for (int i = 0; i < plan(&f)->n_chunks; i++)
-        assert_ptr_equal(f.sched.plan->chunks[i].seq, b);
+        assert_ptr_equal(sched_next(f.sched)->chunks[i].seq, b);
     commit(&f, 20, 20);
     assert_int_equal(a->end, SEQ_END_TIMEOUT);
     assert_int_equal(a->pages[GROUP_FULL].n, 0);
@@ -213,7 +215,7 @@ static void test_leaving(void **state)
     }
     assert_int_equal(b->n_tokens, 6);
     begin(&f);
-    assert_false(sched_remove(&f.sched, b, SEQ_END_CANCELED));
+    assert_false(sched_remove(f.sched, b, SEQ_END_CANCELED));
     assert_int_equal(plan(&f)->n_chunks, 0);
     commit(&f, 21, 0);
     assert_int_equal(b->end, SEQ_END_CANCELED);
@@ -230,10 +232,10 @@ static void test_its_own_end_comes_first(void **state)
     fixture_open(&f, 1, 64);
     add(&f, 0, 5, 10);
     begin(&f);
-    assert_false(sched_remove(&f.sched, &f.seqs[0], SEQ_END_CANCELED));
+    assert_false(sched_remove(f.sched, &f.seqs[0], SEQ_END_CANCELED));
     commit(&f, STOP_ID, 0);
     assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
-    assert_int_equal(f.sched.n_ended, 1);
+    assert_int_equal(sched_stats(f.sched).n_ended, 1);
     fixture_close(&f);
 }
 
@@ -262,15 +264,15 @@ static void test_nobody_gives_way_ahead(void **state)
     fixture_open(&f, 2, 5);
     add(&f, 0, 60, 200);
     add(&f, 1, 60, 200);
-    for (int i = 0; i < 200 && f.sched.n_preemptions == 0; i++) {
+    for (int i = 0; i < 200 && sched_stats(f.sched).n_preemptions == 0; i++) {
         begin(&f);
         plan(&f);
-        assert_int_equal(f.sched.n_running + f.sched.n_waiting, 2);
-        assert_int_equal(f.sched.n_preemptions, 0);
+        assert_int_equal(sched_stats(f.sched).n_running + sched_stats(f.sched).n_waiting, 2);
+        assert_int_equal(sched_stats(f.sched).n_preemptions, 0);
         commit(&f, 20, 20);
         plan(&f); /* now it may */
     }
-    assert_int_equal(f.sched.n_preemptions, 1);
+    assert_int_equal(sched_stats(f.sched).n_preemptions, 1);
     fixture_close(&f);
 }
 
@@ -287,18 +289,18 @@ static void test_one_waits_for_its_mask(void **state)
     free_one = add(&f, 1, 5, 10);
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 2);
-    assert_null(sched_batch(&f.sched, f.memory)); /* its mask is in there */
+    assert_null(sched_batch(f.sched, f.memory)); /* its mask is in there */
     commit(&f, 20, 21);
-    sched_mask_ready(&f.sched, held);
+    sched_mask_ready(f.sched, held);
     assert_int_equal(plan(&f)->n_rows, 2); /* it came in time */
-    assert_non_null(sched_batch(&f.sched, f.memory));
+    assert_non_null(sched_batch(f.sched, f.memory));
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 2);
     commit(&f, 22, 23);
     assert_int_equal(plan(&f)->n_rows, 1); /* this time not */
-    assert_ptr_equal(f.sched.plan->chunks[0].seq, free_one);
+    assert_ptr_equal(sched_next(f.sched)->chunks[0].seq, free_one);
     begin(&f);
-    sched_mask_ready(&f.sched, held);
+    sched_mask_ready(f.sched, held);
     assert_int_equal(plan(&f)->n_rows, 2);
     commit(&f, 24, 0);
     assert_int_equal(held->n_tokens, 7);
@@ -324,10 +326,10 @@ static void test_counts_have_the_last_token(void **state)
     for (int32_t token = 20; token < 24; token++) {
         begin(&f);
         plan(&f);
-        assert_null(sched_batch(&f.sched, f.memory));
+        assert_null(sched_batch(f.sched, f.memory));
         commit(&f, token, 0);
         plan(&f);
-        b = sched_batch(&f.sched, f.memory);
+        b = sched_batch(f.sched, f.memory);
         assert_int_equal(BATCH_TOKENS(b)[0], token);
         assert_int_equal(b->n_seen, token - 19);
         assert_int_equal(BATCH_SEEN(b)[b->n_seen - 1].id, token);
@@ -340,9 +342,9 @@ static void test_counts_have_the_last_token(void **state)
 static void send(struct fixture *f)
 {
     assert_true(plan(f)->n_chunks > 0);
-    assert_non_null(sched_batch(&f->sched, f->memory));
-    assert_true(sched_can_send(&f->sched));
-    sched_mark_sent(&f->sched);
+    assert_non_null(sched_batch(f->sched, f->memory));
+    assert_true(sched_can_send(f->sched));
+    sched_mark_sent(f->sched);
 }
 
 /* A step that was sent begins as it is: who ended has rows in it that nobody hears of, and who
@@ -358,7 +360,7 @@ static void test_a_sent_step_begins_as_it_is(void **state)
     add(&f, 1, 5, 10);
     begin(&f);
     send(&f);
-    sent = f.sched.plan;
+    sent = sched_next(f.sched);
     add(&f, 2, 4, 10);
     commit(&f, STOP_ID, 30);
     assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
@@ -369,14 +371,14 @@ static void test_a_sent_step_begins_as_it_is(void **state)
     assert_ptr_equal(sent->chunks[1].seq, &f.seqs[1]);
     assert_int_equal(BATCH_TOKENS(sent->batch)[0], batch_token_sampled(0));
     begin(&f);
-    assert_int_equal(f.sched.n_wasted_rows, 1);
+    assert_int_equal(sched_stats(f.sched).n_wasted_rows, 1);
     assert_int_equal(f.seqs[1].pending_sample, 1);
     assert_int_equal(plan(&f)->n_rows, 1 + 4);
-    assert_int_equal(BATCH_TOKENS(sched_batch(&f.sched, f.memory))[0], batch_token_sampled(1));
+    assert_int_equal(BATCH_TOKENS(sched_batch(f.sched, f.memory))[0], batch_token_sampled(1));
     commit(&f, 77, 31); /* 77 is for nobody */
     assert_int_equal(f.seqs[0].n_tokens, 6);
     assert_int_equal(f.seqs[1].tokens[6], 31);
-    assert_int_equal(f.sched.n_generated_tokens, 3);
+    assert_int_equal(sched_stats(f.sched).n_generated_tokens, 3);
     fixture_close(&f);
 }
 
@@ -392,18 +394,18 @@ static void test_all_leave_a_sent_step(void **state)
     begin(&f);
     add(&f, 2, 4, 10);
     send(&f);
-    assert_int_equal(f.sched.plan->n_chunks, 3);
-    assert_true(sched_remove(&f.sched, &f.seqs[2], SEQ_END_CANCELED));
-    assert_false(sched_remove(&f.sched, &f.seqs[0], SEQ_END_TIMEOUT));
+    assert_int_equal(sched_next(f.sched)->n_chunks, 3);
+    assert_true(sched_remove(f.sched, &f.seqs[2], SEQ_END_CANCELED));
+    assert_false(sched_remove(f.sched, &f.seqs[0], SEQ_END_TIMEOUT));
     commit(&f, 20, SAMPLE_NOT_FINITE);
     assert_int_equal(f.seqs[0].end, SEQ_END_TIMEOUT);
     assert_int_equal(f.seqs[1].end, SEQ_END_FAILED);
-    assert_null(sched_any(&f.sched));
+    assert_null(sched_any(f.sched));
     begin(&f);
-    assert_int_equal(f.sched.n_wasted_rows, 1 + 1 + 4);
+    assert_int_equal(sched_stats(f.sched).n_wasted_rows, 1 + 1 + 4);
     commit(&f, 1, 2);
     assert_int_equal(plan(&f)->n_chunks, 0);
-    assert_int_equal(f.sched.n_ended, 3);
+    assert_int_equal(sched_stats(f.sched).n_ended, 3);
     fixture_close(&f);
 }
 
@@ -416,12 +418,12 @@ static void test_what_cannot_be_sent(void **state)
     (void)state;
     fixture_open(&f, 2, 64);
     q = add(&f, 0, 5, 10);
-    assert_false(sched_can_send(&f.sched)); /* nothing is under way */
+    assert_false(sched_can_send(f.sched)); /* nothing is under way */
     q->is_constrained = true;
     begin(&f);
     assert_true(plan(&f)->n_chunks > 0);
-    assert_null(sched_batch(&f.sched, f.memory));
-    assert_false(sched_can_send(&f.sched));
+    assert_null(sched_batch(f.sched, f.memory));
+    assert_false(sched_can_send(f.sched));
     fixture_close(&f);
 }
 

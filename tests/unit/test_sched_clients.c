@@ -4,12 +4,13 @@
 
 #include <stdio.h>
 
-#include "engine/sched/sched.h"
+#include "engine/sched/sched_internal.h"
 
 enum { TOKEN = 1, STOP_ID = 9, SEQS_MAX = 128, TEXT_BYTES = 32 };
 
 struct fixture {
-    struct sched sched;
+    struct sched *sched;
+    struct sched_limits limits;
     struct seq seqs[SEQS_MAX];
     char users[SEQS_MAX][TEXT_BYTES];
     uint64_t now_ns;
@@ -30,18 +31,19 @@ static void fixture_open(struct fixture *f, int n_seqs_max, int n_full_pages)
     memset(f, 0, sizeof *f);
     l.n_pages[GROUP_FULL] = n_full_pages;
     l.n_pages[GROUP_WINDOW] = n_seqs_max * sched_window_pages(128) + sched_chunk_pages(64);
-    assert_int_equal(sched_init(&f->sched, &l), OSP_OK);
+    assert_int_equal(sched_new(&f->sched, &l), OSP_OK);
+    f->limits = l;
 }
 
 static void fixture_close(struct fixture *f)
 {
     struct seq *q;
 
-    while ((q = sched_any(&f->sched)) != NULL)
-        sched_remove(&f->sched, q, SEQ_END_CANCELED);
+    while ((q = sched_any(f->sched)) != NULL)
+        sched_remove(f->sched, q, SEQ_END_CANCELED);
     for (int i = 0; i < SEQS_MAX; i++)
         seq_release(&f->seqs[i]);
-    sched_release(&f->sched);
+    sched_free(f->sched);
 }
 
 struct wanted {
@@ -55,8 +57,7 @@ static struct seq *add(struct fixture *f, int i, struct wanted w)
     struct seq *q = &f->seqs[i];
 
     seq_release(q);
-    assert_int_equal(seq_init(q, &f->sched.limits, prompt, w.n_prompt, w.n_prompt + w.n_answer),
-                     OSP_OK);
+    assert_int_equal(seq_init(q, &f->limits, prompt, w.n_prompt, w.n_prompt + w.n_answer), OSP_OK);
     q->is_uncached = true;
     q->priority = w.priority;
     q->client_key = w.client;
@@ -64,7 +65,7 @@ static struct seq *add(struct fixture *f, int i, struct wanted w)
         snprintf(f->users[i], sizeof f->users[i], "%s", w.user);
         q->user_key = f->users[i];
     }
-    assert_int_equal(sched_add(&f->sched, q), OSP_OK);
+    assert_int_equal(sched_add(f->sched, q), OSP_OK);
     return q;
 }
 
@@ -77,21 +78,21 @@ static void run(struct fixture *f, int32_t token)
     for (int i = 0; i < SEQS_MAX; i++)
         tokens[i] = token;
     f->now_ns += 10;
-    plan = sched_plan(&f->sched, f->now_ns);
+    plan = sched_plan(f->sched, f->now_ns);
     if (plan->n_chunks == 0)
         return;
-    sched_begin(&f->sched, f->now_ns);
-    sched_commit(&f->sched, tokens, f->now_ns + 5);
+    sched_begin(f->sched);
+    sched_commit(f->sched, tokens, 5, f->now_ns + 5);
 }
 
 /* Ends the one that runs, admits the next and gives it. */
 static const struct seq *next(struct fixture *f)
 {
-    if (f->sched.n_running > 0)
+    if (sched_stats(f->sched).n_running > 0)
         run(f, STOP_ID);
     run(f, TOKEN);
-    assert_int_equal(f->sched.n_running, 1);
-    return f->sched.running[0];
+    assert_int_equal(sched_stats(f->sched).n_running, 1);
+    return sched_running(f->sched, 0);
 }
 
 /* A hundred users of one client, each with a request of the best priority there is, wait beside
@@ -191,7 +192,7 @@ static void test_priority_puts_no_other_client_out(void **state)
         add(&f, i, (struct wanted){50, 300, -100 - i, "many", NULL});
     add(&f, 3, (struct wanted){50, 300, 0, "one", NULL});
     run(&f, TOKEN);
-    assert_int_equal(f.sched.n_running, 4);
+    assert_int_equal(sched_stats(f.sched).n_running, 4);
     for (int i = 0; i < 400 && f.seqs[3].state == SEQ_RUNNING; i++)
         run(&f, TOKEN);
     assert_int_equal(f.seqs[3].state, SEQ_ENDED);
@@ -210,14 +211,14 @@ static void test_a_client_leaves_slots_to_others(void **state)
 
     (void)state;
     fixture_open(&f, 5, 64);
-    f.sched.limits.slot_share = 4;
+    f.sched->limits.slot_share = 4;
     for (int i = 0; i < 8; i++)
         add(&f, i, (struct wanted){10, 100, -100, "many", NULL});
     run(&f, TOKEN);
-    assert_int_equal(f.sched.n_running, 4);
+    assert_int_equal(sched_stats(f.sched).n_running, 4);
     add(&f, 8, (struct wanted){10, 30, 0, "one", NULL});
     run(&f, TOKEN);
-    assert_int_equal(f.sched.n_running, 5);
+    assert_int_equal(sched_stats(f.sched).n_running, 5);
     assert_int_equal(f.seqs[8].state, SEQ_RUNNING);
     add(&f, 9, (struct wanted){10, 30, 0, "two", NULL});
     run(&f, TOKEN);
@@ -226,7 +227,7 @@ static void test_a_client_leaves_slots_to_others(void **state)
         run(&f, TOKEN);
     run(&f, TOKEN);
     assert_int_equal(f.seqs[9].state, SEQ_RUNNING);
-    assert_int_equal(f.sched.n_running, 5); /* four of the many beside it, no more */
+    assert_int_equal(sched_stats(f.sched).n_running, 5); /* four of the many beside it, no more */
     fixture_close(&f);
 }
 
@@ -239,7 +240,7 @@ static void test_a_client_is_not_passed_for_ever(void **state)
 
     (void)state;
     fixture_open(&f, 1, 64);
-    f.sched.limits.bypass_max = 5;
+    f.sched->limits.bypass_max = 5;
     add(&f, 0, (struct wanted){300, 4, 0, "ahead", NULL});
     for (int i = 0; i < 5; i++)
         run(&f, TOKEN);
@@ -250,7 +251,7 @@ static void test_a_client_is_not_passed_for_ever(void **state)
 
         assert_in_range(i, 2, 99);
         snprintf(client[i], sizeof client[i], "new %d", i);
-        f.sched.clients.root.last_served = 0;
+        f.sched->clients.root.last_served = 0;
         add(&f, i, (struct wanted){10, 4, 0, client[i], NULL});
         (void)next(&f);
         n_passed += f.seqs[1].state == SEQ_WAITING;

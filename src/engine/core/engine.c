@@ -53,19 +53,17 @@ static void watch_end(struct osp_engine *e)
 
 static void end_if_canceled(struct osp_engine *e, struct seq *q)
 {
-    if (atomic_load(&request_of(q)->cancel) && q->end_pending == SEQ_END_NONE)
+    if (atomic_load(&request_of(q)->cancel) && !seq_is_leaving(q))
         publish_leave(e, q, SEQ_END_CANCELED, OSP_OK, NULL);
 }
 
 /* What waits or runs and has been canceled. */
 static void drop_canceled(struct osp_engine *e)
 {
-    struct sched *s = &e->sched;
-
-    for (int i = s->n_running - 1; i >= 0; i--)
-        end_if_canceled(e, s->running[i]);
-    for (struct seq *q = s->first_waiting, *after; q != NULL; q = after) {
-        after = q->after;
+    for (int i = sched_n_running(e->sched) - 1; i >= 0; i--)
+        end_if_canceled(e, sched_running(e->sched, i));
+    for (struct seq *q = sched_first_waiting(e->sched), *next; q != NULL; q = next) {
+        next = sched_next_waiting(q);
         end_if_canceled(e, q);
     }
 }
@@ -74,14 +72,14 @@ static void drop_expired(struct osp_engine *e, uint64_t now_ns)
 {
     struct seq *q;
 
-    while ((q = sched_expired(&e->sched, now_ns)) != NULL)
+    while ((q = sched_expired(e->sched, now_ns)) != NULL)
         publish_leave(e, q, SEQ_END_TIMEOUT, OSP_OK, NULL);
 }
 
 /* One that there is no memory for ends here. */
 static void add_request(struct osp_engine *e, struct osp_request *r)
 {
-    enum osp_status st = sched_add(&e->sched, &r->seq);
+    enum osp_status st = sched_add(e->sched, &r->seq);
 
     e->n_drained++;
     if (st != OSP_OK)
@@ -122,16 +120,15 @@ static struct osp_request *wait_for_request(struct osp_engine *e)
 /* When the step after the one under way is to be sent; 0: at once. */
 static uint64_t send_ns(const struct osp_engine *e)
 {
-    const struct step_plan *plan = e->sched.in_flight;
+    const struct step_plan *plan = sched_in_flight(e->sched);
     double step_ns;
 
     if (plan == NULL || !e->runs_pipelined || e->options.no_async_scheduling)
         return 0;
-    step_ns = step_cost_predict(&e->sched.cost, plan->n_rows - plan->n_prefill_rows,
-                                plan->n_prefill_rows);
+    step_ns = sched_predict_ns(e->sched, plan);
     if (step_ns < 2 * SEND_BEFORE_END_NS)
         return 0;
-    return plan->begin_ns + (uint64_t)(step_ns - fmax(SEND_BEFORE_END_NS, step_ns / 8));
+    return e->begun_ns + (uint64_t)(step_ns - fmax(SEND_BEFORE_END_NS, step_ns / 8));
 }
 
 /* What comes while a step runs is in the next one, which is therefore not sent long before this
@@ -158,9 +155,9 @@ static bool wait_for_work(struct osp_engine *e)
 {
     struct osp_request *r;
 
-    if (e->sched.in_flight != NULL) {
+    if (sched_in_flight(e->sched) != NULL) {
         wait_to_send(e);
-    } else if (sched_any(&e->sched) == NULL) {
+    } else if (sched_any(e->sched) == NULL) {
         r = wait_for_request(e);
         if (r != NULL)
             add_request(e, r);
@@ -210,7 +207,7 @@ static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *
 
     for (int i = 0; i < plan->n_moves; i++)
         TRY(move_page(e, &plan->moves[i]));
-    sched_moves_done(&e->sched);
+    sched_moves_done(e->sched);
 out:
     return st;
 }
@@ -225,7 +222,7 @@ static enum osp_status submit(struct osp_engine *e, const struct step_plan *plan
     }
     TRY(move_pages(e, plan));
     if (plan->n_chunks > 0)
-        TRY(model_step(e->model->model, sched_batch(&e->sched, e->batch_memory), &e->ticket));
+        TRY(model_step(e->model->model, sched_batch(e->sched, e->batch_memory), &e->ticket));
 out:
     return st;
 }
@@ -297,7 +294,7 @@ static void count_idle(struct osp_engine *e, uint64_t until_ns)
 /* False: there is nothing to do, or the device has failed. */
 static bool start_step(struct osp_engine *e)
 {
-    const struct step_plan *plan = sched_plan(&e->sched, clock_ns());
+    const struct step_plan *plan = sched_plan(e->sched, clock_ns());
     uint64_t begin_ns = plan->is_sent ? e->results_ns : clock_ns();
     enum osp_status status;
 
@@ -316,7 +313,8 @@ static bool start_step(struct osp_engine *e)
     }
     e->launched_ns = clock_ns();
     count_idle(e, e->runs_async ? e->launched_ns : begin_ns);
-    sched_begin(&e->sched, begin_ns);
+    e->begun_ns = begin_ns;
+    sched_begin(e->sched);
     return true;
 }
 
@@ -327,14 +325,14 @@ static void count_step(struct osp_engine *e, uint64_t asked_ns)
 
     if (e->runs_pipelined)
         return; /* count_sampled() */
-    e->device_ns += e->results_ns - e->sched.in_flight->begin_ns - done_ns;
+    e->device_ns += e->results_ns - e->begun_ns - done_ns;
     e->idle_ns += done_ns;
 }
 
 static bool end_step(struct osp_engine *e)
 {
     const uint64_t asked_ns = clock_ns();
-    enum osp_status status = collect(e, e->sched.in_flight);
+    enum osp_status status = collect(e, sched_in_flight(e->sched));
 
     watch_end(e);
     if (status != OSP_OK) {
@@ -343,7 +341,7 @@ static bool end_step(struct osp_engine *e)
     }
     e->results_ns = clock_ns();
     if (e->runs_pipelined) /* what lay between two steps is no part of one, nor how late its end was noticed */
-        e->sched.in_flight->begin_ns = e->results_ns - e->step_ns;
+        e->begun_ns = e->results_ns - e->step_ns;
     count_step(e, asked_ns);
     osp_model_publish_costs(e->model);
     return true;
@@ -351,11 +349,11 @@ static bool end_step(struct osp_engine *e)
 
 static void commit_step(struct osp_engine *e, uint64_t now_ns)
 {
-    const struct step_plan *plan = e->sched.in_flight;
-    const uint64_t step_ns = now_ns - plan->begin_ns;
+    const struct step_plan *plan = sched_in_flight(e->sched);
+    const uint64_t step_ns = now_ns - e->begun_ns;
 
     e->last_step_ns = step_ns;
-    sched_commit(&e->sched, e->tokens, now_ns);
+    sched_commit(e->sched, e->tokens, step_ns, now_ns);
     metrics_step(&e->metrics, plan->n_rows, plan_has_prefill(plan), (double)step_ns * 1e-9);
 }
 
@@ -369,7 +367,7 @@ static bool send(struct osp_engine *e, const struct batch *b)
         mark_dead(e, status);
         return false;
     }
-    sched_mark_sent(&e->sched);
+    sched_mark_sent(e->sched);
     return true;
 }
 
@@ -379,10 +377,10 @@ static bool plan_ahead(struct osp_engine *e)
 {
     const struct batch *b;
 
-    if (sched_plan(&e->sched, clock_ns())->n_chunks == 0)
+    if (sched_plan(e->sched, clock_ns())->n_chunks == 0)
         return true;
-    b = sched_batch(&e->sched, e->batch_memory);
-    return !e->runs_pipelined || !sched_can_send(&e->sched) || send(e, b);
+    b = sched_batch(e->sched, e->batch_memory);
+    return !e->runs_pipelined || !sched_can_send(e->sched) || send(e, b);
 }
 
 static void make_masks(struct osp_engine *e)
@@ -396,7 +394,7 @@ static void make_masks(struct osp_engine *e)
  * masks, as far as they are made at once. */
 static void start_next(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
 {
-    if (!e->sched.plan->is_sent)
+    if (!sched_next(e->sched)->is_sent)
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
     start_step(e);
     publish_step(e, done, now_ns);
@@ -411,14 +409,14 @@ static void advance(struct osp_engine *e)
     const struct step_plan *plan;
     uint64_t now_ns;
 
-    if (e->sched.in_flight == NULL) {
+    if (sched_in_flight(e->sched) == NULL) {
         make_masks(e);
         if (!start_step(e) || is_async)
             return;
     }
     if (is_async && !plan_ahead(e))
         return;
-    plan = e->sched.in_flight;
+    plan = sched_in_flight(e->sched);
     if (!end_step(e))
         return;
     now_ns = e->results_ns;
@@ -445,8 +443,8 @@ void engine_advance(struct osp_engine *e)
     if (atomic_load(&e->alive))
         advance(e);
     if (!atomic_load(&e->alive)) {
-        if (e->sched.in_flight != NULL)
-            sched_abandon(&e->sched);
+        if (sched_in_flight(e->sched) != NULL)
+            sched_abandon(e->sched);
         publish_end_all(e, SEQ_END_FAILED, OSP_EDEVICE, e->dead_reason);
     }
     publish_notify(e);
@@ -454,11 +452,11 @@ void engine_advance(struct osp_engine *e)
 
 void engine_finish(struct osp_engine *e)
 {
-    if (e->sched.in_flight != NULL) {
+    if (sched_in_flight(e->sched) != NULL) {
         if (model_wait(e->model->model, e->ticket) != OSP_OK)
             log_warn("the last step failed: %s", fail_message());
         watch_end(e);
-        sched_abandon(&e->sched);
+        sched_abandon(e->sched);
     }
     drain_inbox(e); /* it has ended: nothing can come after this */
     publish_end_all(e, SEQ_END_CANCELED, OSP_OK, NULL);

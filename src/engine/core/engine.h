@@ -51,7 +51,7 @@ struct osp_engine {
 
     /* for the engine's own thread */
     pthread_t thread;
-    struct sched sched;
+    struct sched *sched;
     struct metrics metrics;
     int64_t n_drained; /* requests taken from the inbox */
     void *batch_memory;
@@ -65,6 +65,7 @@ struct osp_engine {
     bool runs_async, runs_pipelined; /* the device: see struct device_info */
     uint64_t device_ns;              /* of all steps, in which the device had something to do; */
     uint64_t idle_ns;                /* and in which it had not, though there was work */
+    uint64_t begun_ns;               /* when the step under way began */
     uint64_t launched_ns;            /* when model_step() returned for the step under way */
     uint64_t results_ns;             /* when the last step's came; 0: nothing was to do since, */
     uint64_t step_ns;                /* what that took by the clock of a device that runs ahead, */

@@ -113,7 +113,7 @@ static enum osp_status open_local(struct osp_engine *e)
     set_host_pages(e);
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
     e->limits.slot_share = e->options.client_slot_share;
-    TRY(sched_init(&e->sched, &e->limits));
+    TRY(sched_new(&e->sched, &e->limits));
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
     TRY(alloc_host_pages(e));
     TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
@@ -143,7 +143,7 @@ static void release_local(struct osp_engine *e)
     grammar_queue_free(e->grammars);
     mask_thread_free(e->masks);
     queue_free(e->inbox);
-    sched_release(&e->sched);
+    sched_free(e->sched);
     free(e->batch_memory);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         free(e->host_pages[g]);

@@ -12,30 +12,30 @@
 
 void engine_publish_stats(struct osp_engine *e)
 {
-    const struct sched *s = &e->sched;
+    const struct sched_stats s = sched_stats(e->sched);
     struct osp_engine_stats stats = {
-        .n_running = s->n_running,
-        .n_steps = s->n_steps,
-        .n_prompt_tokens = s->n_prompt_tokens,
-        .n_generated_tokens = s->n_generated_tokens,
-        .n_requests_done = s->n_ended,
-        .n_cached_tokens = s->n_cached_tokens,
-        .n_preemptions = s->n_preemptions,
-        .n_swapped_pages = s->n_swapped_pages,
-        .n_rows_again = s->n_recomputed,
+        .n_running = s.n_running,
+        .n_steps = s.n_steps,
+        .n_prompt_tokens = s.n_prompt_tokens,
+        .n_generated_tokens = s.n_generated_tokens,
+        .n_requests_done = s.n_ended,
+        .n_cached_tokens = s.n_cached_tokens,
+        .n_preemptions = s.n_preemptions,
+        .n_swapped_pages = s.n_swapped_pages,
+        .n_rows_again = s.n_recomputed,
         .steps_seconds = (double)(e->device_ns + e->idle_ns) * 1e-9,
         .device_seconds = (double)e->device_ns * 1e-9,
         .device_idle_seconds = (double)e->idle_ns * 1e-9,
-        .n_seqs_max = s->limits.n_seqs_max,
+        .n_seqs_max = e->limits.n_seqs_max,
     };
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        stats.pages_used += s->pages[g].n_pages - s->pages[g].n_free - s->pages[g].n_idle;
-        stats.pages_cached += s->pages[g].n_idle;
-        stats.pages_total += s->pages[g].n_pages;
+        stats.pages_used += s.pages_used[g];
+        stats.pages_cached += s.pages_cached[g];
+        stats.pages_total += s.pages_total[g];
     }
     pthread_mutex_lock(&e->lock);
-    e->n_left_queue = e->n_drained - s->n_waiting;
+    e->n_left_queue = e->n_drained - s.n_waiting;
     e->stats = stats;
     e->metrics_published = e->metrics;
     pthread_mutex_unlock(&e->lock);
@@ -96,7 +96,7 @@ static void finish_late(struct osp_engine *e, struct osp_request *r)
 void publish_leave(struct osp_engine *e, struct seq *q, enum seq_end end, enum osp_status status,
                    const char *message)
 {
-    if (!sched_remove(&e->sched, q, end))
+    if (!sched_remove(e->sched, q, end))
         return; /* publish_step() will */
     count_end(e, q, clock_ns());
     engine_publish_stats(e);
@@ -118,8 +118,8 @@ void publish_end_all(struct osp_engine *e, enum seq_end end, enum osp_status sta
 {
     struct seq *q;
 
-    assert(e->sched.in_flight == NULL);
-    while ((q = sched_any(&e->sched)) != NULL)
+    assert(sched_in_flight(e->sched) == NULL);
+    while ((q = sched_any(e->sched)) != NULL)
         publish_leave(e, q, end, status, message);
 }
 
@@ -239,13 +239,13 @@ static void make_mask(struct osp_engine *e, struct seq *q, bool has_time)
     assert(answer_grammar_n_tokens(r->form) == n_drawn);
     if (has_time && request_make_mask(r, MASK_QUICK)) {
         if (r->grammar_status == OSP_OK)
-            sched_mask_ready(&e->sched, q);
+            sched_mask_ready(e->sched, q);
         return;
     }
     r->mask_is_pending = mask_thread_push(e->masks, r);
     e->n_masks_pending += r->mask_is_pending;
     if (!r->mask_is_pending && request_make_mask(r, MASK_WHOLE) && r->grammar_status == OSP_OK)
-        sched_mask_ready(&e->sched, q);
+        sched_mask_ready(e->sched, q);
 }
 
 /* Masks that the mask thread has made. A request that was canceled leaves without. */
@@ -257,7 +257,7 @@ static void take_made(struct osp_engine *e)
         e->n_masks_pending--;
         r->mask_is_pending = false;
         if (r->seq.state != SEQ_ENDED && r->grammar_status == OSP_OK && !atomic_load(&r->cancel))
-            sched_mask_ready(&e->sched, &r->seq);
+            sched_mask_ready(e->sched, &r->seq);
         request_drop(r);
     }
 }
@@ -265,22 +265,22 @@ static void take_made(struct osp_engine *e)
 void masks_make(struct osp_engine *e, uint64_t deadline_ns)
 {
     take_made(e);
-    for (int i = 0; i < e->sched.n_running; i++)
-        if (e->sched.running[i]->needs_mask) {
+    for (int i = 0; i < sched_n_running(e->sched); i++)
+        if (seq_needs_mask(sched_running(e->sched, i))) {
             if (clock_ns() > deadline_ns)
                 return;
-            make_mask(e, e->sched.running[i], true);
+            make_mask(e, sched_running(e->sched, i), true);
         }
 }
 
 void masks_make_all(struct osp_engine *e, uint64_t deadline_ns)
 {
     take_made(e);
-    for (int i = e->sched.n_running; i-- > 0;) {
-        struct seq *q = e->sched.running[i];
+    for (int i = sched_n_running(e->sched); i-- > 0;) {
+        struct seq *q = sched_running(e->sched, i);
         struct osp_request *r = request_of(q);
 
-        if (!q->needs_mask || r->mask_is_pending)
+        if (!seq_needs_mask(q) || r->mask_is_pending)
             continue;
         publish_notify(e);
         make_mask(e, q, clock_ns() < deadline_ns);

@@ -1,6 +1,4 @@
-/* Admission, planning, begin and commit. */
-#include "engine/sched/sched.h"
-
+/* A sequence's life in the scheduler, and what the engine may read of its state. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +6,6 @@
 #include "base/memory.h"
 #include "engine/sched/sched_pages.h"
 #include "engine/sched/sched_queue.h"
-#include "engine/sched/sched_budget.h"
 
 static int min_int(int a, int b)
 {
@@ -90,16 +87,11 @@ void seq_release(struct seq *q)
     memset(q, 0, sizeof *q);
 }
 
-enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
+static enum osp_status alloc_lists(struct sched *s)
 {
+    const struct sched_limits *l = &s->limits;
     enum osp_status st;
 
-    assert(l->n_seqs_max > 0);
-    assert(l->n_batch_tokens_max >= l->n_seqs_max);
-    assert(l->bypass_max > 0);
-    memset(s, 0, sizeof *s);
-    s->limits = *l;
-    s->plan = &s->plans[0];
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         TRY(pages_init(&s->pages[g], l->n_pages[g]));
         TRY(pages_init(&s->host[g], l->n_host_pages[g]));
@@ -114,16 +106,33 @@ enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
                           "step plan"));
     }
     TRY(mem_try_array(&s->preempt_order, (size_t)l->n_seqs_max, sizeof(struct seq *),
-                      "order of giving way"));
+                      "preemption order"));
     TRY(mem_try_array(&s->running, (size_t)l->n_seqs_max, sizeof(struct seq *), "running list"));
 out:
-    if (st != OSP_OK)
-        sched_release(s);
     return st;
 }
 
-void sched_release(struct sched *s)
+enum osp_status sched_new(struct sched **out, const struct sched_limits *l)
 {
+    struct sched *s = mem_new(sizeof *s);
+    enum osp_status st;
+
+    assert(l->n_seqs_max > 0);
+    assert(l->n_batch_tokens_max >= l->n_seqs_max);
+    assert(l->bypass_max > 0);
+    s->limits = *l;
+    s->plan = &s->plans[0];
+    st = alloc_lists(s);
+    if (st != OSP_OK)
+        sched_free(s);
+    *out = st == OSP_OK ? s : NULL;
+    return st;
+}
+
+void sched_free(struct sched *s)
+{
+    if (s == NULL)
+        return;
     assert(s->n_running == 0);
     assert(s->n_waiting == 0);
     prefix_release(&s->prefix);
@@ -138,7 +147,7 @@ void sched_release(struct sched *s)
         free(s->plans[i].moves);
         free(s->plans[i].chunks);
     }
-    memset(s, 0, sizeof *s);
+    free(s);
 }
 
 enum osp_status sched_add(struct sched *s, struct seq *q)
@@ -181,7 +190,7 @@ static void discard_chunk(struct step_plan *plan, const struct seq *q)
             plan->chunks[i].seq = NULL;
 }
 
-static void seq_end(struct sched *s, struct seq *q, enum seq_end end)
+void sched_end_seq(struct sched *s, struct seq *q, enum seq_end end)
 {
     if (s->plan->is_sent && !s->plan->has_begun)
         discard_chunk(s->plan, q);
@@ -211,7 +220,7 @@ bool sched_remove(struct sched *s, struct seq *q, enum seq_end end)
     assert(q->state != SEQ_ENDED);
     assert(q->end_pending == SEQ_END_NONE || !q->is_in_flight);
     if (!q->is_in_flight) {
-        seq_end(s, q, end);
+        sched_end_seq(s, q, end);
         return true;
     }
     q->end_pending = end;
@@ -222,26 +231,6 @@ bool sched_remove(struct sched *s, struct seq *q, enum seq_end end)
 struct seq *sched_any(const struct sched *s)
 {
     return s->n_running > 0 ? s->running[0] : s->first_waiting;
-}
-
-static void admit(struct sched *s, uint64_t now_ns)
-{
-    struct seq *q;
-
-    while (s->n_running < s->limits.n_seqs_max && (q = queue_next(s)) != NULL &&
-           pages_admit(s, q)) {
-        queue_admit(s, q);
-        q->state = SEQ_RUNNING;
-        s->running[s->n_running++] = q;
-        q->client->n_running++;
-        if (q->n_charged < q->n_stored)
-            q->n_charged = q->n_stored;
-        if (q->times.admit_ns != 0)
-            continue;
-        q->times.admit_ns = now_ns;
-        q->n_cached = q->n_stored;
-        s->n_cached_tokens += q->n_cached;
-    }
 }
 
 static bool is_expired(const struct seq *q, uint64_t now_ns)
@@ -260,300 +249,80 @@ struct seq *sched_expired(const struct sched *s, uint64_t now_ns)
     return NULL;
 }
 
-/* ---- who gives way to whom ---- */
-
-static bool is_kept(const struct seq *q)
-{
-    return q->n_preempted >= PREEMPTIONS_MAX;
-}
-
-/* Of two of one client. */
-static bool has_lower_priority(const struct seq *a, const struct seq *b)
-{
-    if (is_kept(a) != is_kept(b))
-        return is_kept(a);
-    if (a->priority != b->priority && !is_kept(a))
-        return a->priority < b->priority;
-    return a->arrival < b->arrival;
-}
-
-/* Of any two, when they have their ranks. A client's second one gives way before any client's
- * first: whoever runs little cannot be put out by the priorities or the number of another
- * client's requests. */
-static bool is_preempted_after(const struct seq *a, const struct seq *b)
-{
-    if (is_kept(a) != is_kept(b))
-        return is_kept(a);
-    if (a->rank != b->rank && !is_kept(a))
-        return a->rank < b->rank;
-    return a->arrival < b->arrival;
-}
-
-/* In place; from one step to the next little changes. */
-static void sort_order(struct sched *s, bool (*before)(const struct seq *a, const struct seq *b))
-{
-    for (int i = 1; i < s->n_preempt_order; i++) {
-        struct seq *q = s->preempt_order[i];
-        int k = i;
-
-        for (; k > 0 && before(q, s->preempt_order[k - 1]); k--)
-            s->preempt_order[k] = s->preempt_order[k - 1];
-        s->preempt_order[k] = q;
-    }
-}
-
-static void put_in_order(struct sched *s)
-{
-    s->n_preempt_order = s->n_running;
-    for (int i = 0; i < s->n_running; i++) {
-        s->preempt_order[i] = s->running[i];
-        s->running[i]->client->n_ranked = 0;
-    }
-    sort_order(s, has_lower_priority);
-    for (int i = 0; i < s->n_preempt_order; i++)
-        s->preempt_order[i]->rank = s->preempt_order[i]->client->n_ranked++;
-    sort_order(s, is_preempted_after);
-}
-
-static void plan_part(struct sched *s, struct seq *q)
-{
-    struct step_plan *plan = s->plan;
-    bool is_sampled = q->n_stored + q->n_rows == seq_n_known(q);
-
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        plan->n_pages += q->pages[g].n;
-    plan->chunks[plan->n_chunks++] = (struct step_chunk){.seq = q,
-                                                         .first = q->n_stored,
-                                                         .n_rows = q->n_rows,
-                                                         .is_sampled = is_sampled,
-                                                         .n_prompt_logprobs = seq_n_logprobs(q)};
-    plan->n_rows += q->n_rows;
-    plan->n_prefill_rows += seq_is_decoding(q) ? 0 : q->n_rows;
-    plan->n_sampled += is_sampled;
-    plan->n_prompt_logprobs += seq_n_logprobs(q);
-}
-
-static void plan_parts(struct sched *s, bool generating)
-{
-    for (int i = 0; i < s->n_running; i++)
-        if (seq_is_decoding(s->running[i]) == generating && s->running[i]->n_rows > 0)
-            plan_part(s, s->running[i]);
-}
-
-/* What was planned and did not begin has moved pages; and those, it keeps. */
-static void plan_clear(struct step_plan *p)
-{
-    *p = (struct step_plan){
-        .chunks = p->chunks, .moves = p->moves, .n_moves = p->has_begun ? 0 : p->n_moves};
-}
-
-/* Whether it was planned ahead and all went as it was thought. */
-static bool plan_holds(const struct step_plan *p)
-{
-    if (p->has_begun || !p->is_valid)
-        return false;
-    for (int i = 0; i < p->n_chunks; i++)
-        if (p->chunks[i].seq->needs_mask)
-            return false;
-    return true;
-}
-
-static void make_plan(struct sched *s, uint64_t now_ns)
-{
-    admit(s, now_ns);
-    put_in_order(s);
-    budget_assign(s);
-    for (int i = 0; i < s->n_preempt_order; i++)
-        if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_rows > 0)
-            pages_alloc_rows(s, i);
-    plan_parts(s, true);
-    plan_parts(s, false);
-}
-
-const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
-{
-    struct step_plan *plan = s->plan;
-
-    if (plan_holds(plan) || (plan->is_sent && !plan->has_begun))
-        return plan;
-    plan_clear(plan);
-    plan->is_ahead = s->in_flight != NULL;
-    if (s->in_flight != NULL && !pages_are_enough(s))
-        return plan; /* somebody may have to give way, who has rows under way */
-    make_plan(s, now_ns);
-    plan->is_valid = plan->n_chunks > 0;
-    return plan;
-}
-
-void sched_moves_done(struct sched *s)
-{
-    assert(s->in_flight == NULL);
-    s->plan->n_moves = 0;
-}
-
-static void charge(struct seq *q)
-{
-    int unit = q->n_stored > q->n_prompt ? SERVED_DECODE : SERVED_PREFILL;
-
-    if (q->n_stored <= q->n_charged)
-        return; /* what is computed again was paid for */
-    client_charge(q->user, (int64_t)unit * (q->n_stored - q->n_charged));
-    q->n_charged = q->n_stored;
-}
-
-bool sched_can_send(const struct sched *s)
-{
-    const struct step_plan *plan = s->plan;
-
-    return s->in_flight != NULL && plan_holds(plan) && plan->n_moves == 0 && plan->batch != NULL;
-}
-
-void sched_mark_sent(struct sched *s)
-{
-    assert(sched_can_send(s));
-    s->plan->is_sent = true;
-    s->n_sent++;
-}
-
-/* Whatever reads its rows or has its pages next comes to the device after it. */
-static void begin_part(struct sched *s, const struct step_chunk *part, int sample)
-{
-    struct seq *q = part->seq;
-
-    if (q == NULL) {
-        s->n_wasted_rows += part->n_rows;
-        return;
-    }
-    if (part->first < q->n_prompt)
-        s->n_prompt_tokens += part->n_rows;
-    q->n_stored += part->n_rows;
-    if (part->n_prompt_logprobs > 0)
-        q->n_logprobs_done = chunk_first_logprob(part) + part->n_prompt_logprobs;
-    if (q->n_stored <= q->n_charged)
-        s->n_recomputed += part->n_rows;
-    charge(q);
-    pages_commit(s, q);
-    q->is_in_flight = true;
-    q->is_token_pending = part->is_sampled;
-    q->pending_sample = sample;
-}
-
-void sched_begin(struct sched *s, uint64_t now_ns)
-{
-    struct step_plan *plan = s->plan;
-    int n_samples = 0;
-
-    assert(s->in_flight == NULL);
-    assert((plan->is_valid || plan->is_sent) && !plan->has_begun);
-    plan->begin_ns = now_ns;
-    plan->has_begun = true;
-    s->n_planned_ahead += plan->is_ahead;
-    s->in_flight = plan;
-    s->plan = plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];
-    for (int i = 0; i < plan->n_chunks; i++) {
-        n_samples += plan->chunks[i].n_prompt_logprobs; /* in front of the one that draws */
-        begin_part(s, &plan->chunks[i], n_samples);
-        n_samples += plan->chunks[i].is_sampled;
-    }
-}
-
-static bool is_among(const int32_t *ids, int n, int32_t id)
-{
-    for (int i = 0; i < n; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
-}
-
-static bool is_stop(const struct sched_limits *l, const struct seq *q, int32_t token)
-{
-    return is_among(q->stop_ids, q->n_stop_ids, token) ||
-           (!q->ignore_stop && is_among(l->stop_ids, l->n_stop_ids, token));
-}
-
-static void fail_draw(struct sched *s, struct seq *q, int32_t token)
-{
-    q->failure = (enum sample_failure)token;
-    seq_end(s, q, SEQ_END_FAILED);
-}
-
-static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t now_ns)
-{
-    if (token < 0) {
-        fail_draw(s, q, token);
-        return;
-    }
-    if (q->times.first_token_ns == 0)
-        q->times.first_token_ns = now_ns;
-    q->times.last_token_ns = now_ns;
-    if (q->is_prompt_only) {
-        seq_end(s, q, SEQ_END_LENGTH);
-        return;
-    }
-    q->tokens[q->n_tokens++] = token;
-    q->needs_mask = q->is_constrained;
-    sampling_state_add_token(&q->lists, token);
-    s->n_generated_tokens++;
-    if (is_stop(&s->limits, q, token))
-        seq_end(s, q, SEQ_END_STOP);
-    else if (q->n_tokens == q->n_tokens_max)
-        seq_end(s, q, SEQ_END_LENGTH);
-}
-
-static struct step_plan *end_step(struct sched *s)
-{
-    struct step_plan *plan = s->in_flight;
-
-    assert(plan != NULL);
-    s->in_flight = NULL;
-    for (int i = 0; i < plan->n_chunks; i++)
-        if (plan->chunks[i].seq != NULL)
-            plan->chunks[i].seq->is_in_flight = plan->chunks[i].seq->is_token_pending = false;
-    return plan;
-}
-
-/* Of the rows that were told of, one without usable logits ends q. (One whose own token cannot
- * be drawn, since its logit is -infinity, does not.) */
-static void commit_prompt_logprobs(struct sched *s, struct seq *q, const int32_t *tokens, int n)
-{
-    for (int i = 0; i < n && q->state != SEQ_ENDED; i++)
-        if (tokens[i] == SAMPLE_NOT_FINITE)
-            fail_draw(s, q, SAMPLE_NOT_FINITE);
-}
-
-void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
-{
-    const struct step_plan *plan = end_step(s);
-    const int32_t *next = tokens;
-
-    step_cost_update(&s->cost, plan->n_rows - plan->n_prefill_rows, plan->n_prefill_rows,
-                     (double)now_ns - (double)plan->begin_ns);
-    for (int i = 0; i < plan->n_chunks; i++) {
-        struct seq *q = plan->chunks[i].seq;
-
-        if (q == NULL) {
-            next += plan->chunks[i].n_prompt_logprobs + plan->chunks[i].is_sampled;
-            continue;
-        }
-        commit_prompt_logprobs(s, q, next, plan->chunks[i].n_prompt_logprobs);
-        next += plan->chunks[i].n_prompt_logprobs;
-        if (plan->chunks[i].is_sampled && q->state != SEQ_ENDED)
-            commit_token(s, q, *next, now_ns);
-        next += plan->chunks[i].is_sampled;
-        if (q->end_pending != SEQ_END_NONE && q->state != SEQ_ENDED)
-            seq_end(s, q, q->end_pending);
-    }
-    assert(next - tokens == plan->n_prompt_logprobs + plan->n_sampled);
-    s->n_steps++;
-}
-
-void sched_abandon(struct sched *s)
-{
-    (void)end_step(s);
-}
-
 void sched_mask_ready(struct sched *s, struct seq *q)
 {
     (void)s;
     q->needs_mask = false;
+}
+
+/* ---- what others may read ---- */
+
+int sched_n_running(const struct sched *s)
+{
+    return s->n_running;
+}
+
+struct seq *sched_running(const struct sched *s, int i)
+{
+    assert(i >= 0 && i < s->n_running);
+    return s->running[i];
+}
+
+struct seq *sched_first_waiting(const struct sched *s)
+{
+    return s->first_waiting;
+}
+
+struct seq *sched_next_waiting(const struct seq *q)
+{
+    return q->after;
+}
+
+bool seq_is_leaving(const struct seq *q)
+{
+    return q->end_pending != SEQ_END_NONE;
+}
+
+bool seq_needs_mask(const struct seq *q)
+{
+    return q->needs_mask;
+}
+
+const struct step_plan *sched_in_flight(const struct sched *s)
+{
+    return s->in_flight;
+}
+
+const struct step_plan *sched_next(const struct sched *s)
+{
+    return s->plan;
+}
+
+struct sched_stats sched_stats(const struct sched *s)
+{
+    struct sched_stats stats = {
+        .n_running = s->n_running,
+        .n_waiting = s->n_waiting,
+        .n_steps = s->n_steps,
+        .n_prompt_tokens = s->n_prompt_tokens,
+        .n_generated_tokens = s->n_generated_tokens,
+        .n_ended = s->n_ended,
+        .n_cached_tokens = s->n_cached_tokens,
+        .n_preemptions = s->n_preemptions,
+        .n_swapped_pages = s->n_swapped_pages,
+        .n_recomputed = s->n_recomputed,
+        .n_planned_ahead = s->n_planned_ahead,
+        .n_sent = s->n_sent,
+        .n_wasted_rows = s->n_wasted_rows,
+    };
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        const struct pages *p = &s->pages[g];
+
+        stats.pages_used[g] = p->n_pages - p->n_free - p->n_idle;
+        stats.pages_cached[g] = p->n_idle;
+        stats.pages_total[g] = p->n_pages;
+        stats.host_pages_used[g] = s->host[g].n_pages - s->host[g].n_free;
+    }
+    return stats;
 }

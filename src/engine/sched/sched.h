@@ -17,10 +17,9 @@
 
 #include <stdbool.h>
 
+#include "engine/sched/pages.h"
 #include "engine/sched/sampling_state.h"
-#include "engine/sched/prefix.h"
 #include "engine/sched/sched_clients.h"
-#include "engine/sched/step_cost.h"
 
 enum {
     SCHED_STOP_IDS_MAX = 24, /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
@@ -71,6 +70,8 @@ enum seq_end {
 struct seq_times {
     uint64_t submit_ns, admit_ns, first_token_ns, last_token_ns; /* 0 = not yet */
 };
+
+struct prefix_node;
 
 /* A token list and its page lists. Its memory belongs to the one who made it; from sched_add until
  * it is SEQ_ENDED the scheduler is the only one to change it. */
@@ -166,7 +167,6 @@ struct step_plan {
     int n_moves;
     struct step_chunk *chunks; /* (n_chunks) generated rows first */
     int n_chunks, n_rows, n_prefill_rows, n_sampled, n_prompt_logprobs, n_pages;
-    uint64_t begin_ns;
     bool has_begun;
     bool is_ahead;       /* made while the step before was under way, */
     bool is_sent;        /* and given to the device then: it begins as it is, whoever leaves */
@@ -174,33 +174,26 @@ struct step_plan {
     struct batch *batch; /* laid out, but for tokens that were not known then; NULL: not yet */
 };
 
-struct sched {
-    struct sched_limits limits;
-    struct pages pages[N_PAGE_GROUPS];
-    struct pages host[N_PAGE_GROUPS]; /* places in the host's memory */
-    struct prefix prefix;
-    struct seq **running; /* (n_running) in order of admission */
-    struct seq **
-        preempt_order; /* (n_preempt_order) the same, who gives way last first; NULL: it gave way */
-    int n_running, n_preempt_order;
-    struct seq *first_waiting, *last_waiting; /* in order of arrival */
-    int n_waiting;
-    int64_t n_arrivals, n_admissions; /* so far */
-    struct clients clients;
-    struct step_cost cost;
-    struct step_plan plans[2];
-    struct step_plan *plan;      /* of the next step; once that has begun, of the step before it */
-    struct step_plan *in_flight; /* of the step that has begun and is not committed; NULL: none */
-    int n_moves_max;
-    int64_t n_planned_ahead; /* steps that began as they were planned while another one ran */
-    int64_t n_sent,
-        n_wasted_rows; /* of them, those that were sent then; and rows of theirs for nobody */
+struct sched;
+
+/* Counts since sched_new(), except where a comment says "now". */
+struct sched_stats {
+    int n_running, n_waiting; /* sequences, now */
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
-    int64_t n_cached_tokens, n_preemptions, n_swapped_pages, n_recomputed;
+    int64_t n_cached_tokens, n_preemptions, n_swapped_pages;
+    int64_t n_recomputed;    /* rows computed again after a preemption */
+    int64_t n_planned_ahead; /* steps that began as planned while the step before ran */
+    int64_t n_sent;          /* of these, steps sent to the device while the step before ran */
+    int64_t n_wasted_rows;   /* rows of sent steps whose sequence had left */
+    int pages_used[N_PAGE_GROUPS];   /* now: held by sequences */
+    int pages_cached[N_PAGE_GROUPS]; /* now: held by the prefix cache alone */
+    int pages_total[N_PAGE_GROUPS];
+    int host_pages_used[N_PAGE_GROUPS]; /* now: of preempted sequences */
 };
 
-CHECKED enum osp_status sched_init(struct sched *s, const struct sched_limits *l);
-void sched_release(struct sched *s); /* accepts zeroed; no sequence may be in it */
+CHECKED enum osp_status sched_new(struct sched **out, const struct sched_limits *l);
+void sched_free(struct sched *s); /* accepts NULL; no sequence may be in it */
+struct sched_stats sched_stats(const struct sched *s);
 
 /* Pages a running sequence holds at most between two steps of the sliding-window group. */
 int sched_window_pages(int window_tokens);
@@ -222,6 +215,16 @@ bool sched_remove(struct sched *s, struct seq *q, enum seq_end end);
 struct seq *sched_expired(const struct sched *s, uint64_t now_ns);
 /* Any sequence that is in it, or NULL. */
 struct seq *sched_any(const struct sched *s);
+/* The running sequences, 0 <= i < sched_n_running(), in order of admission. */
+int sched_n_running(const struct sched *s);
+struct seq *sched_running(const struct sched *s, int i);
+/* The waiting sequences in order of arrival: the first one, and the one after q; or NULL. */
+struct seq *sched_first_waiting(const struct sched *s);
+struct seq *sched_next_waiting(const struct seq *q);
+/* True when sched_remove() was called and the step in flight still has rows of q. */
+bool seq_is_leaving(const struct seq *q);
+/* True when q has no rows until sched_mask_ready() is called for its last token. */
+bool seq_needs_mask(const struct seq *q);
 /* Admits, and plans the next step: valid until the next call. No parts: there is nothing to do.
  * While a step is under way it plans ahead, as if all went on that it draws for: no parts then
  * mean that its tokens have to be known first. Called again when they are, it gives the same
@@ -237,13 +240,19 @@ bool sched_can_send(const struct sched *s);
 /* It was. Until it begins, when the step under way is committed, sched_plan() gives the same
  * plan; who leaves meanwhile has no part in it any more. */
 void sched_mark_sent(struct sched *s);
+/* The step that has begun and is not committed; NULL: none. */
+const struct step_plan *sched_in_flight(const struct sched *s);
+/* The plan of the last sched_plan() until it begins; it may be empty. */
+const struct step_plan *sched_next(const struct sched *s);
+/* The time that a step with that plan will take; 0: nothing like it ran yet. */
+double sched_predict_ns(const struct sched *s, const struct step_plan *plan);
 /* The planned step, in which all tokens are known or which was sent, is on its way: what comes
  * later finds its rows stored. */
-void sched_begin(struct sched *s, uint64_t now_ns);
-/* The step under way has run; tokens: (n_prompt_logprobs + n_sampled) of the batch's samples. A
+void sched_begin(struct sched *s);
+/* The step under way has run, in step_ns; tokens: (n_prompt_logprobs + n_sampled) of the batch's samples. A
  * token < 0 is a failed draw. Sequences that end leave the scheduler, but the plan's parts still
  * name them, until sched_plan() is called. */
-void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns);
+void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint64_t now_ns);
 /* The step under way has failed, or nobody wants its tokens. */
 void sched_abandon(struct sched *s);
 /* The mask of q, which is held, is that for its next draw. Without it q has no rows, and others

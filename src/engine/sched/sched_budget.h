@@ -2,7 +2,7 @@
 #ifndef ENGINE_SCHED_SCHED_BUDGET_H
 #define ENGINE_SCHED_SCHED_BUDGET_H
 
-#include "engine/sched/sched.h"
+#include "engine/sched/sched_internal.h"
 
 static inline bool seq_is_decoding(const struct seq *q)
 {

@@ -3,7 +3,7 @@
 #ifndef ENGINE_SCHED_SCHED_PAGES_H
 #define ENGINE_SCHED_SCHED_PAGES_H
 
-#include "engine/sched/sched.h"
+#include "engine/sched/sched_internal.h"
 
 /* Between two steps: gives a waiting sequence the pages that it begins with, out of the prefix
  * cache or back from the host's memory, when the rest of its known tokens fits beside what those

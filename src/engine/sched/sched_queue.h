@@ -2,7 +2,7 @@
 #ifndef ENGINE_SCHED_SCHED_QUEUE_H
 #define ENGINE_SCHED_SCHED_QUEUE_H
 
-#include "engine/sched/sched.h"
+#include "engine/sched/sched_internal.h"
 
 /* q waits: in its place by arrival, which may be before others'. */
 void queue_insert(struct sched *s, struct seq *q);

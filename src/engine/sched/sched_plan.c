@@ -1,0 +1,174 @@
+/* Planning: admission, the preemption order, and the next step's chunks. */
+#include <assert.h>
+
+#include "engine/sched/sched_budget.h"
+#include "engine/sched/sched_pages.h"
+#include "engine/sched/sched_queue.h"
+
+/* ---- admission ---- */
+
+static void admit(struct sched *s, uint64_t now_ns)
+{
+    struct seq *q;
+
+    while (s->n_running < s->limits.n_seqs_max && (q = queue_next(s)) != NULL &&
+           pages_admit(s, q)) {
+        queue_admit(s, q);
+        q->state = SEQ_RUNNING;
+        s->running[s->n_running++] = q;
+        q->client->n_running++;
+        if (q->n_charged < q->n_stored)
+            q->n_charged = q->n_stored;
+        if (q->times.admit_ns != 0)
+            continue;
+        q->times.admit_ns = now_ns;
+        q->n_cached = q->n_stored;
+        s->n_cached_tokens += q->n_cached;
+    }
+}
+/* ---- who gives way to whom ---- */
+
+static bool is_kept(const struct seq *q)
+{
+    return q->n_preempted >= PREEMPTIONS_MAX;
+}
+
+/* Of two of one client. */
+static bool has_lower_priority(const struct seq *a, const struct seq *b)
+{
+    if (is_kept(a) != is_kept(b))
+        return is_kept(a);
+    if (a->priority != b->priority && !is_kept(a))
+        return a->priority < b->priority;
+    return a->arrival < b->arrival;
+}
+
+/* Of any two, when they have their ranks. A client's second one gives way before any client's
+ * first: whoever runs little cannot be put out by the priorities or the number of another
+ * client's requests. */
+static bool is_preempted_after(const struct seq *a, const struct seq *b)
+{
+    if (is_kept(a) != is_kept(b))
+        return is_kept(a);
+    if (a->rank != b->rank && !is_kept(a))
+        return a->rank < b->rank;
+    return a->arrival < b->arrival;
+}
+
+/* In place; from one step to the next little changes. */
+static void sort_order(struct sched *s, bool (*before)(const struct seq *a, const struct seq *b))
+{
+    for (int i = 1; i < s->n_preempt_order; i++) {
+        struct seq *q = s->preempt_order[i];
+        int k = i;
+
+        for (; k > 0 && before(q, s->preempt_order[k - 1]); k--)
+            s->preempt_order[k] = s->preempt_order[k - 1];
+        s->preempt_order[k] = q;
+    }
+}
+
+static void put_in_order(struct sched *s)
+{
+    s->n_preempt_order = s->n_running;
+    for (int i = 0; i < s->n_running; i++) {
+        s->preempt_order[i] = s->running[i];
+        s->running[i]->client->n_ranked = 0;
+    }
+    sort_order(s, has_lower_priority);
+    for (int i = 0; i < s->n_preempt_order; i++)
+        s->preempt_order[i]->rank = s->preempt_order[i]->client->n_ranked++;
+    sort_order(s, is_preempted_after);
+}
+
+/* ---- the plan ---- */
+
+static void plan_part(struct sched *s, struct seq *q)
+{
+    struct step_plan *plan = s->plan;
+    bool is_sampled = q->n_stored + q->n_rows == seq_n_known(q);
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        plan->n_pages += q->pages[g].n;
+    plan->chunks[plan->n_chunks++] = (struct step_chunk){.seq = q,
+                                                         .first = q->n_stored,
+                                                         .n_rows = q->n_rows,
+                                                         .is_sampled = is_sampled,
+                                                         .n_prompt_logprobs = seq_n_logprobs(q)};
+    plan->n_rows += q->n_rows;
+    plan->n_prefill_rows += seq_is_decoding(q) ? 0 : q->n_rows;
+    plan->n_sampled += is_sampled;
+    plan->n_prompt_logprobs += seq_n_logprobs(q);
+}
+
+static void plan_parts(struct sched *s, bool generating)
+{
+    for (int i = 0; i < s->n_running; i++)
+        if (seq_is_decoding(s->running[i]) == generating && s->running[i]->n_rows > 0)
+            plan_part(s, s->running[i]);
+}
+
+/* What was planned and did not begin has moved pages; and those, it keeps. */
+static void plan_clear(struct step_plan *p)
+{
+    *p = (struct step_plan){
+        .chunks = p->chunks, .moves = p->moves, .n_moves = p->has_begun ? 0 : p->n_moves};
+}
+
+/* Whether it was planned ahead and all went as it was thought. */
+static bool plan_holds(const struct step_plan *p)
+{
+    if (p->has_begun || !p->is_valid)
+        return false;
+    for (int i = 0; i < p->n_chunks; i++)
+        if (p->chunks[i].seq->needs_mask)
+            return false;
+    return true;
+}
+
+static void make_plan(struct sched *s, uint64_t now_ns)
+{
+    admit(s, now_ns);
+    put_in_order(s);
+    budget_assign(s);
+    for (int i = 0; i < s->n_preempt_order; i++)
+        if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_rows > 0)
+            pages_alloc_rows(s, i);
+    plan_parts(s, true);
+    plan_parts(s, false);
+}
+
+const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
+{
+    struct step_plan *plan = s->plan;
+
+    if (plan_holds(plan) || (plan->is_sent && !plan->has_begun))
+        return plan;
+    plan_clear(plan);
+    plan->is_ahead = s->in_flight != NULL;
+    if (s->in_flight != NULL && !pages_are_enough(s))
+        return plan; /* somebody may have to give way, who has rows under way */
+    make_plan(s, now_ns);
+    plan->is_valid = plan->n_chunks > 0;
+    return plan;
+}
+
+void sched_moves_done(struct sched *s)
+{
+    assert(s->in_flight == NULL);
+    s->plan->n_moves = 0;
+}
+
+bool sched_can_send(const struct sched *s)
+{
+    const struct step_plan *plan = s->plan;
+
+    return s->in_flight != NULL && plan_holds(plan) && plan->n_moves == 0 && plan->batch != NULL;
+}
+
+void sched_mark_sent(struct sched *s)
+{
+    assert(sched_can_send(s));
+    s->plan->is_sent = true;
+    s->n_sent++;
+}

@@ -1,0 +1,155 @@
+/* Begin and commit of a step. */
+#include <assert.h>
+
+#include "engine/sched/sched_pages.h"
+
+double sched_predict_ns(const struct sched *s, const struct step_plan *plan)
+{
+    return step_cost_predict(&s->cost, plan->n_rows - plan->n_prefill_rows, plan->n_prefill_rows);
+}
+
+static void charge(struct seq *q)
+{
+    int unit = q->n_stored > q->n_prompt ? SERVED_DECODE : SERVED_PREFILL;
+
+    if (q->n_stored <= q->n_charged)
+        return; /* what is computed again was paid for */
+    client_charge(q->user, (int64_t)unit * (q->n_stored - q->n_charged));
+    q->n_charged = q->n_stored;
+}
+
+/* Whatever reads its rows or has its pages next comes to the device after it. */
+static void begin_part(struct sched *s, const struct step_chunk *part, int sample)
+{
+    struct seq *q = part->seq;
+
+    if (q == NULL) {
+        s->n_wasted_rows += part->n_rows;
+        return;
+    }
+    if (part->first < q->n_prompt)
+        s->n_prompt_tokens += part->n_rows;
+    q->n_stored += part->n_rows;
+    if (part->n_prompt_logprobs > 0)
+        q->n_logprobs_done = chunk_first_logprob(part) + part->n_prompt_logprobs;
+    if (q->n_stored <= q->n_charged)
+        s->n_recomputed += part->n_rows;
+    charge(q);
+    pages_commit(s, q);
+    q->is_in_flight = true;
+    q->is_token_pending = part->is_sampled;
+    q->pending_sample = sample;
+}
+
+void sched_begin(struct sched *s)
+{
+    struct step_plan *plan = s->plan;
+    int n_samples = 0;
+
+    assert(s->in_flight == NULL);
+    assert((plan->is_valid || plan->is_sent) && !plan->has_begun);
+    plan->has_begun = true;
+    s->n_planned_ahead += plan->is_ahead;
+    s->in_flight = plan;
+    s->plan = plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];
+    for (int i = 0; i < plan->n_chunks; i++) {
+        n_samples += plan->chunks[i].n_prompt_logprobs; /* in front of the one that draws */
+        begin_part(s, &plan->chunks[i], n_samples);
+        n_samples += plan->chunks[i].is_sampled;
+    }
+}
+
+static bool is_among(const int32_t *ids, int n, int32_t id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+static bool is_stop(const struct sched_limits *l, const struct seq *q, int32_t token)
+{
+    return is_among(q->stop_ids, q->n_stop_ids, token) ||
+           (!q->ignore_stop && is_among(l->stop_ids, l->n_stop_ids, token));
+}
+
+static void fail_draw(struct sched *s, struct seq *q, int32_t token)
+{
+    q->failure = (enum sample_failure)token;
+    sched_end_seq(s, q, SEQ_END_FAILED);
+}
+
+static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t now_ns)
+{
+    if (token < 0) {
+        fail_draw(s, q, token);
+        return;
+    }
+    if (q->times.first_token_ns == 0)
+        q->times.first_token_ns = now_ns;
+    q->times.last_token_ns = now_ns;
+    if (q->is_prompt_only) {
+        sched_end_seq(s, q, SEQ_END_LENGTH);
+        return;
+    }
+    q->tokens[q->n_tokens++] = token;
+    q->needs_mask = q->is_constrained;
+    sampling_state_add_token(&q->lists, token);
+    s->n_generated_tokens++;
+    if (is_stop(&s->limits, q, token))
+        sched_end_seq(s, q, SEQ_END_STOP);
+    else if (q->n_tokens == q->n_tokens_max)
+        sched_end_seq(s, q, SEQ_END_LENGTH);
+}
+
+static struct step_plan *end_step(struct sched *s)
+{
+    struct step_plan *plan = s->in_flight;
+
+    assert(plan != NULL);
+    s->in_flight = NULL;
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (plan->chunks[i].seq != NULL)
+            plan->chunks[i].seq->is_in_flight = plan->chunks[i].seq->is_token_pending = false;
+    return plan;
+}
+
+/* Of the rows that were told of, one without usable logits ends q. (One whose own token cannot
+ * be drawn, since its logit is -infinity, does not.) */
+static void commit_prompt_logprobs(struct sched *s, struct seq *q, const int32_t *tokens, int n)
+{
+    for (int i = 0; i < n && q->state != SEQ_ENDED; i++)
+        if (tokens[i] == SAMPLE_NOT_FINITE)
+            fail_draw(s, q, SAMPLE_NOT_FINITE);
+}
+
+void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint64_t now_ns)
+{
+    const struct step_plan *plan = end_step(s);
+    const int32_t *next = tokens;
+
+    step_cost_update(&s->cost, plan->n_rows - plan->n_prefill_rows, plan->n_prefill_rows,
+                     (double)step_ns);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        struct seq *q = plan->chunks[i].seq;
+
+        if (q == NULL) {
+            next += plan->chunks[i].n_prompt_logprobs + plan->chunks[i].is_sampled;
+            continue;
+        }
+        commit_prompt_logprobs(s, q, next, plan->chunks[i].n_prompt_logprobs);
+        next += plan->chunks[i].n_prompt_logprobs;
+        if (plan->chunks[i].is_sampled && q->state != SEQ_ENDED)
+            commit_token(s, q, *next, now_ns);
+        next += plan->chunks[i].is_sampled;
+        if (q->end_pending != SEQ_END_NONE && q->state != SEQ_ENDED)
+            sched_end_seq(s, q, q->end_pending);
+    }
+    assert(next - tokens == plan->n_prompt_logprobs + plan->n_sampled);
+    s->n_steps++;
+}
+
+void sched_abandon(struct sched *s)
+{
+    (void)end_step(s);
+}
