@@ -440,7 +440,7 @@ static void test_who_comes_is_in_the_next_step(void **state)
     struct heard h;
 
     (void)state;
-    step_cost_update(&engine->sched->cost, 1, 0,
+    step_time_update(&engine->sched->step_time, 1, 0,
                      100e9); /* the engine's thread waits for a request */
     atomic_store(&waits_at_most, 1);
     a = submit(engine, 5, &steady);

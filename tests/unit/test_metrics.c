@@ -1,70 +1,9 @@
-/* What the engine measures: how long a step should take, and the counts of its requests. */
+/* What the engine counts and measures of its requests. */
 #include "unit.h"
 
 #include "engine/core/metrics.h"
 
 static const uint64_t SECOND_NS = 1000000000;
-
-/* ---- how long a step should take ---- */
-
-static void learn(struct step_watchdog *t, int n_rows, bool has_prefill, double seconds, int n)
-{
-    for (int i = 0; i < n; i++)
-        step_watchdog_update(t, n_rows, has_prefill, seconds);
-}
-
-static void test_nothing_seen(void **state)
-{
-    struct step_watchdog t = {0};
-
-    (void)state;
-    assert_float_equal(step_watchdog_predict(&t, 1, false), 0, 0);
-    assert_float_equal(step_watchdog_limit(&t, 1, false), 61, 1e-9);
-    assert_float_equal(step_watchdog_limit(&t, 512, true), 572, 1e-9);
-}
-
-static void test_limit_is_five_times_and_two_seconds(void **state)
-{
-    struct step_watchdog t = {0};
-
-    (void)state;
-    learn(&t, 8, false, 0.01, 50);
-    assert_float_equal(step_watchdog_predict(&t, 8, false), 0.01, 1e-6);
-    assert_float_equal(step_watchdog_limit(&t, 8, false), 2, 1e-9);
-    learn(&t, 8, true, 3, 50);
-    assert_float_equal(step_watchdog_limit(&t, 8, true), 15, 0.05);
-    assert_float_equal(step_watchdog_limit(&t, 8, false), 2, 1e-9);
-}
-
-/* Ten milliseconds for one row may be five seconds for 512 of a prompt. */
-static void test_more_rows_may_take_in_proportion(void **state)
-{
-    struct step_watchdog t = {0};
-
-    (void)state;
-    learn(&t, 1, false, 0.01, 5);
-    assert_float_equal(step_watchdog_predict(&t, 512, true), 5.12, 1e-6);
-    learn(&t, 400, true, 2, 50);
-    assert_float_equal(step_watchdog_predict(&t, 512, true), 2.56, 1e-3);
-    assert_float_equal(step_watchdog_predict(&t, 300, true), 2, 1e-3); /* same power of two */
-    assert_float_equal(step_watchdog_predict(&t, 100, true), 2,
-                       1e-3); /* only larger ones are known */
-    assert_float_equal(step_watchdog_predict(&t, 1 << 20, true), 2.0 * (1 << 20) / 400, 1);
-}
-
-static void test_a_stuck_step_teaches_little(void **state)
-{
-    struct step_watchdog t = {0};
-
-    (void)state;
-    learn(&t, 8, false, 0.01, 50);
-    step_watchdog_update(&t, 8, false, 3600); /* counts for its limit, 2 s */
-    assert_true(step_watchdog_limit(&t, 8, false) <= 2);
-    step_watchdog_update(&t, 8, false, 3600);
-    assert_true(step_watchdog_limit(&t, 8, false) < 4);
-}
-
-/* ---- counts ---- */
 
 static struct seq seq_of(int n_prompt, uint64_t submit_ns, uint64_t admit_ns)
 {
@@ -151,9 +90,9 @@ static void test_buckets(void **state)
     struct metrics m = {0};
 
     (void)state;
-    metrics_step(&m, 1, false, info->bounds[3]); /* at the bound: in its bucket */
-    metrics_step(&m, 1, false, info->bounds[3] * 1.001);
-    metrics_step(&m, 1, false, 1e6);
+    metrics_step(&m, 1, info->bounds[3]); /* at the bound: in its bucket */
+    metrics_step(&m, 1, info->bounds[3] * 1.001);
+    metrics_step(&m, 1, 1e6);
     h = &m.published.histograms[OSP_HISTOGRAM_STEP];
     assert_int_equal(h->counts[3], 1);
     assert_int_equal(h->counts[4], 1);
@@ -173,16 +112,12 @@ static void test_speed_fades(void **state)
     (void)state;
     assert_float_equal(metrics_rows_a_second(&m), 0, 0);
     for (int i = 0; i < 1000; i++)
-        metrics_step(&m, 100, true, 0.1);
+        metrics_step(&m, 100, 0.1);
     assert_float_equal(metrics_rows_a_second(&m), 1000, 1);
     for (int i = 0; i < 1000; i++)
-        metrics_step(&m, 10, false, 0.1);
+        metrics_step(&m, 10, 0.1);
     assert_float_equal(metrics_rows_a_second(&m), 100, 2);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_nothing_seen),
-          cmocka_unit_test(test_limit_is_five_times_and_two_seconds),
-          cmocka_unit_test(test_more_rows_may_take_in_proportion),
-          cmocka_unit_test(test_a_stuck_step_teaches_little), cmocka_unit_test(test_a_life),
-          cmocka_unit_test(test_ends), cmocka_unit_test(test_buckets),
-          cmocka_unit_test(test_speed_fades))
+UNIT_MAIN(cmocka_unit_test(test_a_life), cmocka_unit_test(test_ends),
+          cmocka_unit_test(test_buckets), cmocka_unit_test(test_speed_fades))

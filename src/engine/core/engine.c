@@ -275,13 +275,6 @@ out:
 
 /* ---- steps ---- */
 
-static uint64_t limit_of(const struct osp_engine *e, const struct step_plan *plan)
-{
-    return (uint64_t)(step_watchdog_limit(&e->metrics.step_watchdog, plan->n_rows,
-                                          plan_has_prefill(plan)) *
-                      1e9);
-}
-
 /* The device has had nothing to do since it gave the last results, though there was work. One
  * that runs ahead says so itself. */
 static void count_idle(struct osp_engine *e, uint64_t until_ns)
@@ -299,7 +292,7 @@ static bool start_step(struct osp_engine *e)
     enum osp_status status;
 
     if (plan->n_chunks > 0)
-        watch_begin(e, begin_ns, limit_of(e, plan));
+        watch_begin(e, begin_ns, (uint64_t)sched_limit_ns(e->sched, plan));
     status = submit(e, plan);
     if (status != OSP_OK) {
         watch_end(e);
@@ -354,7 +347,7 @@ static void commit_step(struct osp_engine *e, uint64_t now_ns)
 
     e->last_step_ns = step_ns;
     sched_commit(e->sched, e->tokens, step_ns, now_ns);
-    metrics_step(&e->metrics, plan->n_rows, plan_has_prefill(plan), (double)step_ns * 1e-9);
+    metrics_step(&e->metrics, plan->n_rows, (double)step_ns * 1e-9);
 }
 
 /* The next step goes to the device behind the one under way, which gives it its tokens there. */

@@ -48,11 +48,6 @@ static void count_end(struct osp_engine *e, const struct seq *q, uint64_t now_ns
     metrics_end(&e->metrics, &r->marks, q, atomic_load(&r->is_answered), now_ns);
 }
 
-bool plan_has_prefill(const struct step_plan *plan)
-{
-    return plan->n_prefill_rows > 0;
-}
-
 static void measure_parts(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
 {
     for (int i = 0; i < plan->n_chunks; i++) {

@@ -10,8 +10,6 @@ static inline struct osp_request *request_of(const struct seq *q)
     return q->owner;
 }
 
-bool plan_has_prefill(const struct step_plan *plan);
-
 /* Takes q out and tells its client so, for OSP_OK without a message; if it has rows under way,
  * when they are committed. */
 void publish_leave(struct osp_engine *e, struct seq *q, enum seq_end end, enum osp_status status,

@@ -43,9 +43,8 @@ static double seconds_between(uint64_t begin_ns, uint64_t end_ns)
     return end_ns > begin_ns ? (double)(end_ns - begin_ns) * 1e-9 : 0;
 }
 
-void metrics_step(struct metrics *m, int n_rows, bool has_prefill, double seconds)
+void metrics_step(struct metrics *m, int n_rows, double seconds)
 {
-    step_watchdog_update(&m->step_watchdog, n_rows, has_prefill, seconds);
     observe(m, OSP_HISTOGRAM_STEP, seconds);
     observe(m, OSP_HISTOGRAM_STEP_ROWS, n_rows);
     m->recent_rows = KEPT_A_STEP * m->recent_rows + n_rows;

@@ -5,7 +5,6 @@
 #define ENGINE_CORE_METRICS_H
 
 #include "engine/sched/sched.h"
-#include "engine/sched/step_watchdog.h"
 #include "osprey.h"
 
 /* A request's own marks; zeroed when it is submitted. */
@@ -16,13 +15,12 @@ struct request_marks {
 
 struct metrics {
     struct osp_engine_metrics published;
-    struct step_watchdog step_watchdog;
     int64_t n_prompt_left_queue; /* tokens of prompts that have left the queue */
     double recent_rows, recent_seconds, recent_answers, recent_answer_tokens; /* fading sums */
 };
 
 /* A step of n_rows has run. */
-void metrics_step(struct metrics *m, int n_rows, bool has_prefill, double seconds);
+void metrics_step(struct metrics *m, int n_rows, double seconds);
 /* A row of q was part of a step that ended at now_ns and, if `drew`, gave it a token. */
 void metrics_part(struct metrics *m, struct request_marks *r, const struct seq *q, bool drew,
                   uint64_t now_ns);

@@ -244,8 +244,10 @@ void sched_mark_sent(struct sched *s);
 const struct step_plan *sched_in_flight(const struct sched *s);
 /* The plan of the last sched_plan() until it begins; it may be empty. */
 const struct step_plan *sched_next(const struct sched *s);
-/* The time that a step with that plan will take; 0: nothing like it ran yet. */
+/* The expected time of a step with that plan, and the time beyond which it is stuck (step_time.h).
+ * sched_predict_ns() is 0 before such a step has run. The plan has rows. */
 double sched_predict_ns(const struct sched *s, const struct step_plan *plan);
+double sched_limit_ns(const struct sched *s, const struct step_plan *plan);
 /* The planned step, in which all tokens are known or which was sent, is on its way: what comes
  * later finds its rows stored. */
 void sched_begin(struct sched *s);

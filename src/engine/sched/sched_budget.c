@@ -70,12 +70,12 @@ static int prefill_rows_max(const struct sched *s, int n_decode_rows)
 
     if (n_decode_rows == 0)
         return n_free;
-    alone_ns = step_cost_predict(&s->cost, n_decode_rows, 0);
+    alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
     if (alone_ns == 0)
         return n_free; /* no step without prompts has run: what a step costs at least is not known */
     if (alone_ns * STEP_TARGET_FACTOR > limit_ns)
         limit_ns = alone_ns * STEP_TARGET_FACTOR;
-    n = step_cost_prefill_rows(&s->cost, n_decode_rows, n_free, limit_ns);
+    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, limit_ns);
     return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
 }
 

@@ -4,7 +4,7 @@
 
 #include "engine/sched/prefix.h"
 #include "engine/sched/sched.h"
-#include "engine/sched/step_cost.h"
+#include "engine/sched/step_time.h"
 
 struct sched {
     struct sched_limits limits;
@@ -19,7 +19,7 @@ struct sched {
     int n_waiting;
     int64_t n_arrivals, n_admissions; /* so far */
     struct clients clients;
-    struct step_cost cost;
+    struct step_time step_time;
     struct step_plan plans[2];
     struct step_plan *plan;      /* of the next step; once that has begun, of the step before it */
     struct step_plan *in_flight; /* of the step that has begun and is not committed; NULL: none */

@@ -3,9 +3,19 @@
 
 #include "engine/sched/sched_pages.h"
 
+static int n_decode_rows(const struct step_plan *plan)
+{
+    return plan->n_rows - plan->n_prefill_rows;
+}
+
 double sched_predict_ns(const struct sched *s, const struct step_plan *plan)
 {
-    return step_cost_predict(&s->cost, plan->n_rows - plan->n_prefill_rows, plan->n_prefill_rows);
+    return step_time_predict_ns(&s->step_time, n_decode_rows(plan), plan->n_prefill_rows);
+}
+
+double sched_limit_ns(const struct sched *s, const struct step_plan *plan)
+{
+    return step_time_limit_ns(&s->step_time, n_decode_rows(plan), plan->n_prefill_rows);
 }
 
 static void charge(struct seq *q)
@@ -128,8 +138,7 @@ void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint
     const struct step_plan *plan = end_step(s);
     const int32_t *next = tokens;
 
-    step_cost_update(&s->cost, plan->n_rows - plan->n_prefill_rows, plan->n_prefill_rows,
-                     (double)step_ns);
+    step_time_update(&s->step_time, n_decode_rows(plan), plan->n_prefill_rows, (double)step_ns);
     for (int i = 0; i < plan->n_chunks; i++) {
         struct seq *q = plan->chunks[i].seq;
 
