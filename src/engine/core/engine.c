@@ -1,6 +1,7 @@
 /* The engine's thread and its loop: drain the inbox, plan, run, commit, tell; and what of that
  * is done while a step runs. */
 #include "engine/core/engine_publish.h"
+#include "engine/core/step_driver.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -108,7 +109,7 @@ static bool check_device(struct osp_engine *e)
 /* NULL: the engine closes, or its device has failed. */
 static struct osp_request *wait_for_request(struct osp_engine *e)
 {
-    const bool is_checked = e->runs_async && atomic_load(&e->alive);
+    const bool is_checked = e->driver->depth > DEPTH_SYNC && atomic_load(&e->alive);
     struct osp_request *r;
 
     do
@@ -123,7 +124,7 @@ static uint64_t send_ns(const struct osp_engine *e)
     const struct step_plan *plan = sched_in_flight(e->sched);
     double step_ns;
 
-    if (plan == NULL || !e->runs_pipelined || e->options.no_async_scheduling)
+    if (plan == NULL || e->depth < DEPTH_QUEUED)
         return 0;
     step_ns = sched_predict_ns(e->sched, plan);
     if (step_ns < 2 * SEND_BEFORE_END_NS)
@@ -177,112 +178,7 @@ static void drain_inbox(struct osp_engine *e)
         add_request(e, r);
 }
 
-static bool asks_for_top(const struct step_plan *plan)
-{
-    for (int i = 0; i < plan->n_chunks; i++)
-        if (plan->chunks[i].seq != NULL &&
-            ((plan->chunks[i].is_sampled && plan->chunks[i].seq->sampling_params.n_top > 0) ||
-             (plan->chunks[i].n_prompt_logprobs > 0 &&
-              plan->chunks[i].seq->n_top_prompt_logprobs > 0)))
-            return true;
-    return false;
-}
-
-static enum osp_status move_page(struct osp_engine *e, const struct page_move *move)
-{
-    struct model *m = e->model->model;
-    char *base = e->host_pages[move->group];
-    size_t size_bytes = e->host_page_bytes[move->group];
-
-    if (move->kind == MOVE_SWAP_OUT)
-        return model_page_read(m, move->group, move->from, base + (size_t)move->to * size_bytes);
-    if (move->kind == MOVE_SWAP_IN)
-        return model_page_write(m, move->group, move->to, base + (size_t)move->from * size_bytes);
-    return model_page_copy(m, move->group, move->from, move->to);
-}
-
-static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *plan)
-{
-    enum osp_status st = OSP_OK;
-
-    for (int i = 0; i < plan->n_moves; i++)
-        TRY(move_page(e, &plan->moves[i]));
-    sched_moves_done(e->sched);
-out:
-    return st;
-}
-
-static enum osp_status submit(struct osp_engine *e, const struct step_plan *plan)
-{
-    enum osp_status st;
-
-    if (plan->is_sent) {
-        e->ticket = e->next_ticket;
-        return OSP_OK;
-    }
-    TRY(move_pages(e, plan));
-    if (plan->n_chunks > 0)
-        TRY(model_step(e->model->model, sched_batch(e->sched, e->batch_memory), &e->ticket));
-out:
-    return st;
-}
-
-/* Counts by the device's clock: from one step's results to the batch of the next one it had
- * nothing to do. */
-static void count_sampled(struct osp_engine *e, const struct sampled *d)
-{
-    e->device_ns += d->end_ns - d->begin_ns;
-    if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns)
-        e->idle_ns += d->begin_ns - e->device_end_ns;
-    e->device_end_ns = d->end_ns;
-    e->step_ns = d->end_ns - d->begin_ns;
-}
-
-static enum osp_status read_sampled(struct osp_engine *e, const struct step_plan *plan)
-{
-    const size_t n = (size_t)(plan->n_prompt_logprobs + plan->n_sampled);
-    struct sampled d;
-    enum osp_status st;
-
-    TRY(model_sampled(e->model->model, &d));
-    memcpy(e->tokens, d.tokens, n * sizeof *d.tokens);
-    memcpy(e->logprobs, d.logprobs, n * sizeof *d.logprobs);
-    if (asks_for_top(plan)) {
-        memcpy(e->top_tokens, d.top_tokens, n * TOP_LOGPROBS_MAX * sizeof *d.top_tokens);
-        memcpy(e->top_logprobs, d.top_logprobs, n * TOP_LOGPROBS_MAX * sizeof *d.top_logprobs);
-    }
-    count_sampled(e, &d);
-out:
-    return st;
-}
-
-static enum osp_status collect(struct osp_engine *e, const struct step_plan *plan)
-{
-    const int n_samples = plan->n_prompt_logprobs + plan->n_sampled;
-    struct model *m = e->model->model;
-    enum osp_status st;
-
-    TRY(model_wait(m, e->ticket));
-    if (e->runs_pipelined)
-        return read_sampled(e, plan);
-    if (n_samples > 0)
-        TRY(model_tokens(m, n_samples, e->tokens, e->logprobs));
-    if (asks_for_top(plan))
-        TRY(model_top_logprobs(m, n_samples, e->top_tokens, e->top_logprobs));
-out:
-    return st;
-}
-
 /* ---- steps ---- */
-
-/* The device has had nothing to do since it gave the last results, though there was work. One
- * that runs ahead says so itself. */
-static void count_idle(struct osp_engine *e, uint64_t until_ns)
-{
-    if (e->results_ns != 0 && !e->runs_pipelined)
-        e->idle_ns += until_ns - e->results_ns;
-    e->results_ns = 0;
-}
 
 /* False: there is nothing to do, or the device has failed. */
 static bool start_step(struct osp_engine *e)
@@ -293,7 +189,7 @@ static bool start_step(struct osp_engine *e)
 
     if (plan->n_chunks > 0)
         watch_begin(e, begin_ns, (uint64_t)sched_limit_ns(e->sched, plan));
-    status = submit(e, plan);
+    status = step_launch(e, plan);
     if (status != OSP_OK) {
         watch_end(e);
         mark_dead(e, status);
@@ -304,81 +200,58 @@ static bool start_step(struct osp_engine *e)
         e->results_ns = e->device_end_ns = 0;
         return false;
     }
-    e->launched_ns = clock_ns();
-    count_idle(e, e->runs_async ? e->launched_ns : begin_ns);
     e->begun_ns = begin_ns;
+    e->launched_ns = clock_ns();
+    e->driver->count_idle(e);
+    e->results_ns = 0;
     sched_begin(e->sched);
     return true;
 }
 
-/* One that does not run behind had done the step when model_step() returned. */
-static void count_step(struct osp_engine *e, uint64_t asked_ns)
-{
-    const uint64_t done_ns = e->runs_async ? 0 : asked_ns - e->launched_ns;
-
-    if (e->runs_pipelined)
-        return; /* count_sampled() */
-    e->device_ns += e->results_ns - e->begun_ns - done_ns;
-    e->idle_ns += done_ns;
-}
-
 static bool end_step(struct osp_engine *e)
 {
-    const uint64_t asked_ns = clock_ns();
-    enum osp_status status = collect(e, sched_in_flight(e->sched));
+    enum osp_status status = e->driver->collect(e, sched_in_flight(e->sched));
 
     watch_end(e);
     if (status != OSP_OK) {
         mark_dead(e, status);
         return false;
     }
-    e->results_ns = clock_ns();
-    if (e->runs_pipelined) /* what lay between two steps is no part of one, nor how late its end was noticed */
-        e->begun_ns = e->results_ns - e->step_ns;
-    count_step(e, asked_ns);
     osp_model_publish_costs(e->model);
     return true;
 }
 
-static void commit_step(struct osp_engine *e, uint64_t now_ns)
+static void commit_step(struct osp_engine *e)
 {
     const struct step_plan *plan = sched_in_flight(e->sched);
-    const uint64_t step_ns = now_ns - e->begun_ns;
 
-    e->last_step_ns = step_ns;
-    sched_commit(e->sched, e->tokens, step_ns, now_ns);
-    metrics_step(&e->metrics, plan->n_rows, (double)step_ns * 1e-9);
+    sched_commit(e->sched, e->tokens, e->step_ns, e->results_ns);
+    metrics_step(&e->metrics, plan->n_rows, (double)e->step_ns * 1e-9);
 }
 
-/* The next step goes to the device behind the one under way, which gives it its tokens there. */
-static bool send(struct osp_engine *e, const struct batch *b)
-{
-    const enum osp_status status = model_step(e->model->model, b, &e->next_ticket);
-
-    if (status != OSP_OK) {
-        watch_end(e);
-        mark_dead(e, status);
-        return false;
-    }
-    sched_mark_sent(e->sched);
-    return true;
-}
-
-/* What can be done for the next step before this one's tokens are known. False: the device has
- * failed. */
+/* What can be done for the next step before this one's tokens are known: its plan, and where the
+ * device queues steps, its submission. False: the device has failed. */
 static bool plan_ahead(struct osp_engine *e)
 {
     const struct batch *b;
+    enum osp_status status;
 
     if (sched_plan(e->sched, clock_ns())->n_chunks == 0)
         return true;
     b = sched_batch(e->sched, e->batch_memory);
-    return !e->runs_pipelined || !sched_can_send(e->sched) || send(e, b);
+    if (e->depth < DEPTH_QUEUED || !sched_can_send(e->sched))
+        return true;
+    status = step_send(e, b);
+    if (status == OSP_OK)
+        return true;
+    watch_end(e);
+    mark_dead(e, status);
+    return false;
 }
 
 static void make_masks(struct osp_engine *e)
 {
-    const uint64_t share_ns = e->last_step_ns / 4;
+    const uint64_t share_ns = e->step_ns / 4;
 
     masks_make_all(e, clock_ns() + (share_ns > MASKS_NS_MIN ? share_ns : MASKS_NS_MIN));
 }
@@ -394,34 +267,39 @@ static void start_next(struct osp_engine *e, const struct step_plan *done, uint6
     make_masks(e);
 }
 
-/* With steps one after the other: all of one. Else the end of the one under way, and the next
- * one's begin. */
-static void advance(struct osp_engine *e)
+/* Steps follow each other: a whole one. */
+static void advance_sync(struct osp_engine *e)
 {
-    const bool is_async = e->runs_async && !e->options.no_async_scheduling;
     const struct step_plan *plan;
-    uint64_t now_ns;
 
-    if (sched_in_flight(e->sched) == NULL) {
-        make_masks(e);
-        if (!start_step(e) || is_async)
-            return;
-    }
-    if (is_async && !plan_ahead(e))
+    make_masks(e);
+    if (!start_step(e))
         return;
     plan = sched_in_flight(e->sched);
     if (!end_step(e))
         return;
-    now_ns = e->results_ns;
-    if (is_async)
-        engine_poll(e); /* who left meanwhile has no row in the next one */
-    commit_step(e, now_ns);
-    if (is_async) {
-        start_next(e, plan, now_ns);
-    } else {
-        publish_step(e, plan, now_ns);
+    commit_step(e);
+    publish_step(e, plan, e->results_ns);
+    make_masks(e);
+}
+
+/* Steps overlap with the host's work: the end of the step in flight, and the begin of the next. */
+static void advance_async(struct osp_engine *e)
+{
+    const struct step_plan *plan = sched_in_flight(e->sched);
+    uint64_t now_ns;
+
+    if (plan == NULL) {
         make_masks(e);
+        start_step(e);
+        return;
     }
+    if (!plan_ahead(e) || !end_step(e))
+        return;
+    now_ns = e->results_ns;
+    engine_poll(e); /* a request that left meanwhile has no row in the next step */
+    commit_step(e);
+    start_next(e, plan, now_ns);
 }
 
 void engine_poll(struct osp_engine *e)
@@ -433,8 +311,10 @@ void engine_poll(struct osp_engine *e)
 
 void engine_advance(struct osp_engine *e)
 {
-    if (atomic_load(&e->alive))
-        advance(e);
+    if (atomic_load(&e->alive) && e->depth == DEPTH_SYNC)
+        advance_sync(e);
+    else if (atomic_load(&e->alive))
+        advance_async(e);
     if (!atomic_load(&e->alive)) {
         if (sched_in_flight(e->sched) != NULL)
             sched_abandon(e->sched);

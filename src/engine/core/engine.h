@@ -10,6 +10,7 @@
 
 struct grammar_queue;
 struct mask_thread;
+struct step_driver;
 
 struct osp_engine;
 
@@ -29,6 +30,13 @@ struct engine_ops {
     void (*get_health)(struct osp_engine *e, struct osp_engine_health *out);
 };
 extern const struct engine_ops local_engine_ops; /* engine_local.c */
+
+/* How steps overlap. */
+enum pipeline_depth {
+    DEPTH_SYNC,  /* model_step() returns when the step has run; steps follow each other */
+    DEPTH_ASYNC, /* it returns before: the next step is planned while this one runs */
+    DEPTH_QUEUED /* and the device queues the next step behind this one */
+};
 
 struct osp_engine {
     /* for every thread */
@@ -57,23 +65,23 @@ struct osp_engine {
     void *batch_memory;
     char *host_pages[N_PAGE_GROUPS]; /* (n_host_pages) of requests that gave way */
     size_t host_page_bytes[N_PAGE_GROUPS];
-    int32_t *tokens;                 /* (n_seqs_max) drawn in the last step */
-    float *logprobs;                 /* (n_seqs_max) */
-    int32_t *top_tokens;             /* (n_seqs_max, TOP_LOGPROBS_MAX) of rows that ask */
-    float *top_logprobs;             /* likewise */
-    uint64_t ticket, next_ticket;    /* of the step under way, and of one that was sent */
-    bool runs_async, runs_pipelined; /* the device: see struct device_info */
-    uint64_t device_ns;              /* of all steps, in which the device had something to do; */
-    uint64_t idle_ns;                /* and in which it had not, though there was work */
-    uint64_t begun_ns;               /* when the step under way began */
-    uint64_t launched_ns;            /* when model_step() returned for the step under way */
-    uint64_t results_ns;             /* when the last step's came; 0: nothing was to do since, */
-    uint64_t step_ns;                /* what that took by the clock of a device that runs ahead, */
-    uint64_t device_end_ns;          /* and when it ended there */
-    int n_masks_pending;             /* requests whose mask the mask thread makes */
-    uint64_t last_step_ns;           /* what the last step took */
-    bool awaits_masks;               /* nothing but those can go on */
-    bool has_updates;                /* since the last notify */
+    int32_t *tokens;                  /* (n_seqs_max) drawn in the last step */
+    float *logprobs;                  /* (n_seqs_max) */
+    int32_t *top_tokens;              /* (n_seqs_max, TOP_LOGPROBS_MAX) of rows that ask */
+    float *top_logprobs;              /* likewise */
+    uint64_t ticket, next_ticket;     /* of the step under way, and of one that was sent */
+    const struct step_driver *driver; /* of the device; see step_driver.h */
+    enum pipeline_depth depth;        /* the driver's, or DEPTH_SYNC without async scheduling */
+    uint64_t device_ns;               /* of all steps, in which the device had something to do; */
+    uint64_t idle_ns;                 /* and in which it had not, though there was work */
+    uint64_t begun_ns;                /* when the step under way began */
+    uint64_t launched_ns;             /* when model_step() returned for the step under way */
+    uint64_t results_ns;              /* when the last step's came; 0: nothing was to do since, */
+    uint64_t step_ns;                 /* time of the last step that was collected */
+    uint64_t device_end_ns;           /* its end by the clock of a device that queues steps */
+    int n_masks_pending;              /* requests whose mask the mask thread makes */
+    bool awaits_masks;                /* nothing but those can go on */
+    bool has_updates;                 /* since the last notify */
     char dead_reason[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
 };
 

@@ -7,6 +7,7 @@
 #include "engine/core/engine.h"
 #include "engine/core/grammar_queue.h"
 #include "engine/core/mask_thread.h"
+#include "engine/core/step_driver.h"
 
 /* Under the lock. */
 static enum osp_status enqueue(struct osp_engine *e, struct osp_request *r)
@@ -108,8 +109,8 @@ static enum osp_status open_local(struct osp_engine *e)
     enum osp_status st;
 
     model_device_info(e->model->model, &device);
-    e->runs_async = device.runs_async;
-    e->runs_pipelined = device.runs_pipelined;
+    e->driver = step_driver_of(&device);
+    e->depth = e->options.no_async_scheduling ? DEPTH_SYNC : e->driver->depth;
     set_host_pages(e);
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
     e->limits.slot_share = e->options.client_slot_share;

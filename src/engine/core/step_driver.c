@@ -1,0 +1,185 @@
+#include "engine/core/step_driver.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+/* ---- launch ---- */
+
+static enum osp_status move_page(struct osp_engine *e, const struct page_move *move)
+{
+    struct model *m = e->model->model;
+    char *base = e->host_pages[move->group];
+    size_t size_bytes = e->host_page_bytes[move->group];
+
+    if (move->kind == MOVE_SWAP_OUT)
+        return model_page_read(m, move->group, move->from, base + (size_t)move->to * size_bytes);
+    if (move->kind == MOVE_SWAP_IN)
+        return model_page_write(m, move->group, move->to, base + (size_t)move->from * size_bytes);
+    return model_page_copy(m, move->group, move->from, move->to);
+}
+
+static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *plan)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < plan->n_moves; i++)
+        TRY(move_page(e, &plan->moves[i]));
+    sched_moves_done(e->sched);
+out:
+    return st;
+}
+
+enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan)
+{
+    enum osp_status st;
+
+    if (plan->is_sent) {
+        e->ticket = e->next_ticket;
+        return OSP_OK;
+    }
+    TRY(move_pages(e, plan));
+    if (plan->n_chunks > 0)
+        TRY(model_step(e->model->model, sched_batch(e->sched, e->batch_memory), &e->ticket));
+out:
+    return st;
+}
+
+enum osp_status step_send(struct osp_engine *e, const struct batch *b)
+{
+    enum osp_status st;
+
+    TRY(model_step(e->model->model, b, &e->next_ticket));
+    sched_mark_sent(e->sched);
+out:
+    return st;
+}
+
+/* ---- results ---- */
+
+static bool asks_for_top(const struct step_plan *plan)
+{
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *chunk = &plan->chunks[i];
+
+        if (chunk->seq != NULL &&
+            ((chunk->is_sampled && chunk->seq->sampling_params.n_top > 0) ||
+             (chunk->n_prompt_logprobs > 0 && chunk->seq->n_top_prompt_logprobs > 0)))
+            return true;
+    }
+    return false;
+}
+
+static enum osp_status wait_and_read(struct osp_engine *e, const struct step_plan *plan)
+{
+    const int n_samples = plan->n_prompt_logprobs + plan->n_sampled;
+    struct model *m = e->model->model;
+    enum osp_status st;
+
+    TRY(model_wait(m, e->ticket));
+    if (n_samples > 0)
+        TRY(model_tokens(m, n_samples, e->tokens, e->logprobs));
+    if (asks_for_top(plan))
+        TRY(model_top_logprobs(m, n_samples, e->top_tokens, e->top_logprobs));
+    e->results_ns = clock_ns();
+    e->step_ns = e->results_ns - e->begun_ns;
+out:
+    return st;
+}
+
+/* The device had nothing to do since the last results, though there was work. */
+static void count_idle_until(struct osp_engine *e, uint64_t until_ns)
+{
+    if (e->results_ns != 0)
+        e->idle_ns += until_ns - e->results_ns;
+}
+
+/* ---- a device that computes in model_step() ---- */
+
+static void count_idle_sync(struct osp_engine *e)
+{
+    count_idle_until(e, e->begun_ns);
+}
+
+/* From the end of model_step() to the request for the results the device was idle, too. */
+static enum osp_status collect_sync(struct osp_engine *e, const struct step_plan *plan)
+{
+    const uint64_t idle_ns = clock_ns() - e->launched_ns;
+    enum osp_status st;
+
+    TRY(wait_and_read(e, plan));
+    e->device_ns += e->step_ns - idle_ns;
+    e->idle_ns += idle_ns;
+out:
+    return st;
+}
+
+/* ---- a device that computes behind the host ---- */
+
+static void count_idle_async(struct osp_engine *e)
+{
+    count_idle_until(e, e->launched_ns);
+}
+
+static enum osp_status collect_async(struct osp_engine *e, const struct step_plan *plan)
+{
+    enum osp_status st;
+
+    TRY(wait_and_read(e, plan));
+    e->device_ns += e->step_ns;
+out:
+    return st;
+}
+
+/* ---- a device that queues steps, and measures them by its own clock ---- */
+
+static void count_idle_queued(struct osp_engine *e)
+{
+    (void)e; /* count_sampled() does */
+}
+
+/* Idle is the time from the results of one step to the arrival of the next step's batch. Step times
+ * are the device's: neither the gap between two steps nor a late look at the end is part of one. */
+static void count_sampled(struct osp_engine *e, const struct sampled *d)
+{
+    e->step_ns = d->end_ns - d->begin_ns;
+    e->device_ns += e->step_ns;
+    if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns)
+        e->idle_ns += d->begin_ns - e->device_end_ns;
+    e->device_end_ns = d->end_ns;
+}
+
+static enum osp_status collect_queued(struct osp_engine *e, const struct step_plan *plan)
+{
+    const size_t n = (size_t)(plan->n_prompt_logprobs + plan->n_sampled);
+    struct sampled d;
+    enum osp_status st;
+
+    TRY(model_wait(e->model->model, e->ticket));
+    TRY(model_sampled(e->model->model, &d));
+    memcpy(e->tokens, d.tokens, n * sizeof *d.tokens);
+    memcpy(e->logprobs, d.logprobs, n * sizeof *d.logprobs);
+    if (asks_for_top(plan)) {
+        memcpy(e->top_tokens, d.top_tokens, n * TOP_LOGPROBS_MAX * sizeof *d.top_tokens);
+        memcpy(e->top_logprobs, d.top_logprobs, n * TOP_LOGPROBS_MAX * sizeof *d.top_logprobs);
+    }
+    e->results_ns = clock_ns();
+    count_sampled(e, &d);
+out:
+    return st;
+}
+
+/* ---- which ---- */
+
+static const struct step_driver drivers[] = {
+    [DEPTH_SYNC] = {DEPTH_SYNC, count_idle_sync, collect_sync},
+    [DEPTH_ASYNC] = {DEPTH_ASYNC, count_idle_async, collect_async},
+    [DEPTH_QUEUED] = {DEPTH_QUEUED, count_idle_queued, collect_queued},
+};
+
+const struct step_driver *step_driver_of(const struct device_info *info)
+{
+    if (info->runs_pipelined)
+        return &drivers[DEPTH_QUEUED];
+    return &drivers[info->runs_async ? DEPTH_ASYNC : DEPTH_SYNC];
+}
