@@ -1,4 +1,4 @@
-/* Looks for the bundled model and for tokenizers. */
+/* Finds the bundled model and tokenizers. */
 #include "engine/bundled.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 
 enum { PLACES_TEXT_BYTES_MAX = 64 * 1024 };
 
-/* From the folder of the library or the program to the model. */
+/* Paths from the folder of the library or the program to the model. */
 static const char *const relative_places[] = {
     "../models/" BUNDLED_MODEL_NAME,                 /* build tree, bundle */
     "../../models/" BUNDLED_MODEL_NAME,              /* a program in a folder of the build tree */
@@ -25,10 +25,10 @@ static const char *const relative_places[] = {
 
 struct looking {
     char *found;       /* NULL until a place holds a model */
-    struct buf places; /* looked at so far, for the message */
+    struct buf places; /* tried so far, for the message */
 };
 
-/* Takes `path`. */
+/* Tries `path` and takes ownership of it. */
 static void look_at(struct looking *l, char *path)
 {
     char *config = path_join(path, "config.json");
@@ -42,7 +42,7 @@ static void look_at(struct looking *l, char *path)
     free(config);
 }
 
-/* Looks near the file at `path`, a program or a library. */
+/* Tries the places near the file at `path`, a program or a library. */
 static void look_near(struct looking *l, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -78,7 +78,8 @@ enum osp_status bundled_model_path(char **out)
 
     buf_init(&l.places, PLACES_TEXT_BYTES_MAX);
     if (given != NULL && given[0] != '\0')
-        look_at(&l, mem_strdup(given)); /* a wish that cannot be met is an error, not a hint */
+        look_at(&l, mem_strdup(
+                        given)); /* a folder that was named must hold it: no other place is tried */
     else
         look_everywhere(&l);
     if (l.found == NULL)

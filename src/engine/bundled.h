@@ -1,4 +1,4 @@
-/* Where the bundled model lies, and a checkpoint's tokenizer. Both give strings to free(). */
+/* Paths of the bundled model and of a checkpoint's tokenizer. Both return strings to free(). */
 #ifndef ENGINE_BUNDLED_H
 #define ENGINE_BUNDLED_H
 

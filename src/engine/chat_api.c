@@ -1,4 +1,4 @@
-/* The chat functions of osprey.h that need no look inside of a chat. */
+/* The chat functions of osprey.h that do not access a chat's inside. */
 #include <string.h>
 
 #include "engine/chat/chat.h"

@@ -1,4 +1,4 @@
-/* What a model's device ran, and what it could: for tools, between steps. */
+/* What a model's device ran, and what it is capable of: for tools, between steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "model/selfcheck.h"
 #include "osprey_tools.h"
 
-/* The device is the engine's while there is one. */
+/* The device belongs to the engine while there is one. */
 static enum osp_status claim(struct osp_model *m)
 {
     if (m->is_in_worker)

@@ -6,7 +6,8 @@
 
 enum {
     QUEUE_REQUESTS_DEFAULT = 256,
-    QUEUE_REQUESTS_MAX = 65536 /* a prompt's tokens each: beyond this, clients should wait */
+    QUEUE_REQUESTS_MAX =
+        65536 /* beyond this, clients should wait: each holds its prompt's tokens */
 };
 
 enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
@@ -23,8 +24,8 @@ static void add_stop_id(struct sched_limits *l, int32_t id)
         l->stop_ids[l->n_stop_ids++] = id;
 }
 
-/* Harmony's own ends, by name, and what the checkpoint says; never <|end|>, which only ends one
- * message of an answer. */
+/* Stop tokens of an answer: Harmony's by name, and the checkpoint's own; never <|end|>, which only
+ * ends one message of an answer. */
 static void add_stop_ids(struct sched_limits *l, const struct osp_model *m)
 {
     const struct special_ids *special = &m->text.specials;
@@ -37,7 +38,7 @@ static void add_stop_ids(struct sched_limits *l, const struct osp_model *m)
             add_stop_id(l, m->facts.stop_ids[i]);
 }
 
-/* What ends a message: another one may follow, or a different one than last time. */
+/* Tokens that end a message: after it a later prompt may go on differently. */
 static void add_message_end_ids(struct sched_limits *l, const struct osp_model *m)
 {
     const struct special_ids *special = &m->text.specials;
@@ -139,9 +140,9 @@ void osp_engine_close(struct osp_engine *engine)
     engine_free(engine);
 }
 
-/* ---- what it does ---- */
+/* ---- requests and metrics ---- */
 
-/* Only an engine's lock changes in these. */
+/* Only an engine's lock changes in the functions below. */
 static struct osp_engine *unlocked(const struct osp_engine *engine)
 {
     return (struct osp_engine *)engine;

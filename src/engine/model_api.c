@@ -18,7 +18,8 @@
 #include "model/dummy.h"
 #include "model/quantize.h"
 
-/* Where a worker finds the tokenizer, whatever its folder is. One that is too long is none. */
+/* The tokenizer's absolute path, for a worker with another folder. A path too long is left
+ * empty. */
 static void keep_path(struct osp_model *m, const char *path)
 {
     char *absolute = realpath(path, NULL);
@@ -28,7 +29,7 @@ static void keep_path(struct osp_model *m, const char *path)
     free(absolute);
 }
 
-/* A worker's parent has opened it already. */
+/* In a worker the parent has opened it already. */
 static enum osp_status open_tokenizer(struct osp_model *m, const char *given, const char *folder)
 {
     char *path = NULL;
@@ -68,7 +69,7 @@ enum osp_status device_memory_get(struct device_memory_info *out, const char *de
         out->free_bytes = device_share_bytes(&out->gpu, 0, out->host_bytes);
         out->allowed_bytes = device_share_bytes(&out->gpu, share, out->host_bytes);
     } else if (share > 0) {
-        log_warn("the share of a card's memory has no effect: the model runs on the CPU");
+        log_warn("gpu_memory_utilization has no effect: the model runs on the CPU");
     }
 out:
     return st;
@@ -156,7 +157,7 @@ out:
     return st;
 }
 
-/* Last part of a path: "gpt-oss-20b" of "/models/gpt-oss-20b/". Gives a string to free(). */
+/* Last part of a path: "gpt-oss-20b" of "/models/gpt-oss-20b/". Returns a string to free(). */
 static char *last_part(const char *path)
 {
     size_t n = strlen(path), begin;
@@ -179,7 +180,7 @@ static enum osp_status find_path(struct osp_model *m, const char *given)
 
     if (given == NULL)
         return bundled_model_path(&m->path);
-    real = realpath(given, NULL); /* "." has a name too */
+    real = realpath(given, NULL); /* "." has a name, too */
     m->path = real != NULL ? real : mem_strdup(given);
     return OSP_OK;
 }
@@ -306,7 +307,7 @@ static void collect_facts(struct osp_model *m)
     memcpy(m->facts.device, m->device.name, sizeof m->facts.device);
 }
 
-/* Packing is the slow part of a start, and need not be done twice. */
+/* Packing is the slow part of a start; with a cache it is done once. */
 static void hint_at_cache(const struct osp_model *m, const struct osp_model_options *opt)
 {
     enum { SLOW_SECONDS = 5 };
@@ -321,8 +322,8 @@ static void hint_at_cache(const struct osp_model *m, const struct osp_model_opti
         m->name, m->load_seconds, format_bytes(bytes, (double)m->plan.weight_bytes));
 }
 
-/* Here are names and text; the rest is the worker's. Without the checkpoint's files the parent
- * knows at once that something is wrong with them. */
+/* The parent opens names and text; the worker opens the rest. The parent opens the checkpoint
+ * first, so that an error in its files is reported at once. */
 static enum osp_status open_in_worker(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct osp_model_options absolute = *opt;
@@ -333,7 +334,7 @@ static enum osp_status open_in_worker(struct osp_model *m, const struct osp_mode
     m->engine_ops = &worker_engine_ops;
     TRY(open_format(m, opt));
     if (opt->path != NULL && !is_dummy(opt))
-        absolute.path = m->path; /* later workers find it, too, wherever this process may go */
+        absolute.path = m->path; /* later workers find it even if this process changes its folder */
     TRY(worker_client_open(&m->worker_client, &absolute, &m->text, &made));
     m->plan = made.plan;
     m->facts = made.facts;
@@ -351,7 +352,7 @@ out:
     return st;
 }
 
-/* text: see model_open_tokens(); NULL: there is a tokenizer. */
+/* text: see model_open_tokens(); NULL: open the tokenizer. */
 static enum osp_status open_model(struct osp_model **out, const struct osp_model_options *opt,
                                   const struct model_text *text)
 {

@@ -1,6 +1,6 @@
 /* Perplexity and KL divergence: two models read the same text in lock-step, and at each position
- * their distributions over the next token are compared. Sums are in double. Ids that have no
- * text are left out of the distributions, as they are when tokens are drawn. */
+ * their distributions over the next token are compared. Sums are in double. Ids without text are
+ * left out of the distributions, as they are in sampling. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct osp_quality {
 
 /* ---- distributions ---- */
 
-/* out[i] = ln softmax(logits)[i]; gives the id of the largest. False: they are not all finite. */
+/* out[i] = ln softmax(logits)[i]; *top is the id of the largest. False: not all are finite. */
 static bool log_softmax(double *out, const float *logits, int n, int *top)
 {
     double sum = 0, shift;
@@ -41,7 +41,7 @@ static bool log_softmax(double *out, const float *logits, int n, int *top)
     return true;
 }
 
-/* KL(p || q) of log-probabilities; rounding can make it a little less than the 0 that it is. */
+/* KL(p || q) of log-probabilities; rounding can make it slightly negative. */
 static double divergence(const double *p, const double *q, int n)
 {
     double sum = 0;
@@ -66,7 +66,7 @@ static enum osp_status fail_not_finite(const struct scorer *s, int position)
     return fail(OSP_EDEVICE, "%s: logits at position %d are not finite", s->model->name, position);
 }
 
-/* One position: both distributions, and the token that came next. */
+/* One position: both distributions, and the token that follows in the text. */
 static enum osp_status take_position(struct osp_quality *q, int row, int position, int32_t next)
 {
     const size_t offset = (size_t)row * (size_t)q->model.vocab_size;
@@ -150,7 +150,7 @@ out:
     return st;
 }
 
-/* ---- life and result ---- */
+/* ---- open, close, result ---- */
 
 static enum osp_status check_alike(const struct osp_quality_options *opt)
 {
@@ -205,7 +205,7 @@ static int compare_values(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The least of the largest 1 %. */
+/* The 99th percentile: the least of the largest 1 %. */
 static void write_divergences(struct osp_quality_result *out, const struct osp_quality *q)
 {
     double *sorted = mem_new(q->n * sizeof *sorted), sum = 0;

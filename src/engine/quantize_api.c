@@ -1,4 +1,4 @@
-/* osp_quantize: the public face of model/quantize_save.c. */
+/* osp_quantize over model/quantize_save.c. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -7,9 +7,10 @@
 #include "model/quantize_save.h"
 #include "osprey_tools.h"
 
-static const int64_t SHARD_BYTES_MAX = 5000000000; /* what Hugging Face's tools cut at */
+static const int64_t SHARD_BYTES_MAX = 5000000000; /* the shard size of Hugging Face's tools */
 
-static_assert((int)OSP_LAYERS_TEXT_BYTES >= (int)MXFP4_LAYERS_TEXT_BYTES, "room for all words");
+static_assert((int)OSP_LAYERS_TEXT_BYTES >= (int)MXFP4_LAYERS_TEXT_BYTES,
+              "the text of all layers fits");
 
 enum osp_status osp_quantize(const struct osp_quantize_options *opt,
                              struct osp_quantize_report *out)

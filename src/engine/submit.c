@@ -14,7 +14,7 @@
 #include "engine/core/model_api.h"
 #include "engine/core/request_grammar.h"
 
-/* OpenAI's range; and one in which no logit of a model becomes infinite. */
+/* OpenAI's range; and a range in which no logit of a model becomes infinite. */
 static const double PENALTY_MAX = 2, REPETITION_MIN = 0.01, REPETITION_MAX = 100;
 static const int64_t TIMEOUT_MS_MAX =
     (int64_t)366 * 24 * 3600 * 1000; /* a year: far from overflow */
@@ -199,9 +199,9 @@ out:
     return st;
 }
 
-/* ---- submitting ---- */
+/* ---- submit ---- */
 
-/* Grammars are compiled where the engine is: in a worker, when the model is elsewhere. */
+/* Grammars are compiled where the engine is: in the worker, if there is one. */
 static enum osp_status hand_over(struct osp_request *r, struct osp_engine *engine,
                                  const struct osp_request_options *opt)
 {
@@ -260,14 +260,13 @@ enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *e
     return submit(out, engine, opt != NULL ? opt : &defaults, &stream);
 }
 
-/* Whether a request takes part in what is kept of answers: it does as it does in the prefix
- * cache. */
+/* True when the request's answer is added to the completion cache: as for the prefix cache. */
 static bool adds_to_cache(const struct osp_engine *engine, const struct osp_request_options *opt)
 {
     return !opt->raw && !opt->no_prefix_cache && !engine->options.no_prefix_cache;
 }
 
-/* One whose answer must not depend on what others got takes only what its text says. */
+/* A request whose answer must not depend on other requests is rendered from its text alone. */
 static bool reads_cache(const struct osp_request_options *opt)
 {
     return !opt->sampling.has_seed || opt->reuse_generated;

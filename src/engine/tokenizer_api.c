@@ -11,7 +11,7 @@ enum {
     ENCODED_IDS_MAX = 1 << 28    /* 1 GiB of ids */
 };
 
-/* The file of a folder may lie in its parent: that is where original/ has it. */
+/* The tokenizer of a folder may be in its parent: original/ has it there. */
 static enum osp_status open_from(struct tokenizer **out, const char *path)
 {
     char *file = NULL;

@@ -1,4 +1,4 @@
-/* osp_validate: a checkpoint, its tokenizer and the memory that serving it takes. */
+/* osp_validate: a checkpoint, its tokenizer and the memory needed to serve it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "osprey_tools.h"
 #include "text/token/tokenizer.h"
 
-enum { CONTEXT_SMALL_TOKENS = 4096 }; /* what the figure is for when the host has too little */
+enum { CONTEXT_SMALL_TOKENS = 4096 }; /* for the figure when the host has too little memory */
 
 static void write_files(struct osp_validate_report *out, const struct inspection *i)
 {
@@ -47,8 +47,8 @@ static void write_files(struct osp_validate_report *out, const struct inspection
                       c->mxfp4_layer_set | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
 }
 
-/* A host that is too small is no fault of the checkpoint: the figure is then that of one request of
- * a small context, and is larger than what is available. */
+/* A host with too little memory is no error of the checkpoint: the figure is then for one request
+ * of a small context, and is larger than the available memory. */
 static enum osp_status plan(struct memory_plan *out, const struct osp_validate_options *opt,
                             const struct inspection *i, int64_t available_bytes, bool is_gpu)
 {

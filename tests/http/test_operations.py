@@ -89,7 +89,7 @@ def test_a_wedged_step_is_told_and_forgotten(control):
         took = time.monotonic() - begin
         assert 2 <= took < 2 + AT_ONCE_S, took
         assert json.loads(text)["status"] == "wedged"
-        assert "is allowed 2.0 s for its rows" in json.loads(text)["reason"]
+        assert "the limit for its rows is 2.0 s" in json.loads(text)["reason"]
         assert server.metric("osprey:engine_up") == 0
         until(lambda: any('engine state=wedged reason="' in line for line in server.log))
         control("run 20")

@@ -333,7 +333,7 @@ static void test_time_limit(void **state)
     hear_all(&h, waiting);
     assert_int_equal(h.last.kind, OSP_EVENT_ERROR);
     assert_int_equal(h.last.status, OSP_ETIMEOUT);
-    assert_string_equal(h.error, "the request's time limit of 0.001 s is over");
+    assert_string_equal(h.error, "the request took longer than its time limit of 0.001 s");
     heard_release(&h);
     for (
         ;

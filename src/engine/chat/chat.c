@@ -1,6 +1,6 @@
 /* The conversation behind osp_chat. System and developer messages are gathered into one developer
- * message; everything else is kept in order, already as Harmony messages. All strings live in one
- * arena, whose cap is the limit of a conversation's text. */
+ * message; all other messages are kept in order, as Harmony messages. All strings are in one arena,
+ * whose capacity is the limit of a conversation's text. */
 #include "engine/chat/chat.h"
 #include "engine/chat/chat_effort.h"
 #include "engine/chat/chat_cached.h"
@@ -13,7 +13,7 @@
 
 enum { DATE_BYTES = 11 };
 
-/* A call that a tool's result may answer. */
+/* A call that a tool message may answer. */
 struct call {
     const char *id, *recipient; /* "functions.get_weather" */
 };
@@ -33,7 +33,7 @@ struct osp_chat {
     struct buf response_format;
     enum harmony_effort effort;
     char date[DATE_BYTES]; /* "" = none */
-    bool may_be_preamble;  /* the last message is a final that a call would turn into a preamble */
+    bool may_be_preamble;  /* the last message is final; a call after it makes it a preamble */
 };
 
 struct osp_chat *osp_chat_new(void)
@@ -63,7 +63,7 @@ void osp_chat_free(struct osp_chat *chat)
     free(chat);
 }
 
-/* Room for one more item in *items, a `T **`. */
+/* Ensures capacity for one more item in *items, a `T **`. */
 static enum osp_status reserve(void *items, size_t n, size_t *capacity, size_t item_bytes,
                                size_t most, const char *what)
 {
@@ -72,7 +72,7 @@ static enum osp_status reserve(void *items, size_t n, size_t *capacity, size_t i
     return mem_try_grow(items, n, capacity, item_bytes, what);
 }
 
-/* A copy that the chat owns, with a NUL behind it. */
+/* A copy that the chat owns, followed by a NUL. */
 static enum osp_status copy_text(struct osp_chat *chat, const char *prefix,
                                  struct harmony_text text, struct harmony_text *out)
 {
@@ -219,7 +219,7 @@ enum osp_status chat_add_call_text(struct osp_chat *chat, const char *id, const 
                 "calls"));
     TRY(copy_string(chat, "", id, &call.id));
     TRY(copy_string(chat, "functions.", name, &call.recipient));
-    chat_make_preamble(chat); /* text before a call is one */
+    chat_make_preamble(chat); /* text before a call is a preamble */
     m.recipient = call.recipient;
     TRY(add_message(chat, m));
     chat->calls[chat->n_calls++] = call;
@@ -227,8 +227,8 @@ out:
     return st;
 }
 
-/* The latest call of that id, since some clients count anew in every turn; NULL if there is
- * none. */
+/* The latest call with that id, since some clients number calls anew in every turn; NULL if there
+ * is no such call. */
 static const struct call *find_call(const struct osp_chat *chat, const char *id)
 {
     for (size_t i = chat->n_calls; i > 0; i--)
@@ -251,7 +251,7 @@ enum osp_status chat_add_result_text(struct osp_chat *chat, const char *call_id,
                                                       .content = content});
 }
 
-/* Renders the function once, so that a bad schema is an error where it is offered. */
+/* Renders the function once, so that an invalid schema is reported where it is offered. */
 static enum osp_status check_function(const struct osp_chat *chat, const struct harmony_tool *tool)
 {
     struct harmony_namespace functions = {.name = "functions", .tools = tool, .n_tools = 1};
@@ -371,7 +371,7 @@ void chat_take_effort_of_instructions(struct osp_chat *chat)
                         &chat->effort);
 }
 
-/* "2026-01-31", with a month and a day that some year has. */
+/* "2026-01-31", with a month and a day that exist in some year. */
 static bool is_date(const char *s)
 {
     static const char form[] = "dddd-dd-dd";

@@ -1,4 +1,4 @@
-/* From the messages of one answer to the tokens that the model wrote. */
+/* Finds the tokens that the model wrote for the messages of one answer. */
 #include "engine/chat/chat_cached.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static enum harmony_part part_of(const struct harmony_message *m)
 struct run {
     const struct harmony_message *messages;
     size_t n;
-    bool without_analysis; /* it is left out */
+    bool without_analysis; /* analysis messages are left out */
 };
 
 static bool is_left_out(const struct run *run, const struct harmony_message *m)
@@ -30,7 +30,7 @@ static bool is_left_out(const struct run *run, const struct harmony_message *m)
     return run->without_analysis && part_of(m) == PART_REASONING;
 }
 
-/* The hashes of what a client was told when it was told this. */
+/* The hashes that a client's texts had when this answer was delivered. */
 static struct text_hashes text_hashes_of(const struct run *run)
 {
     struct text_hashes t;
@@ -50,9 +50,9 @@ static struct text_hashes text_hashes_of(const struct run *run)
     return t;
 }
 
-/* ---- does it read as the same text? ---- */
+/* ---- comparison: do the tokens read as the same text? ---- */
 
-/* What tokens say, by kind, in the form that text_hash_add_call() has. */
+/* The text of tokens by kind, in the format of text_hash_add_call(). */
 struct reading {
     struct buf text[3];
     enum harmony_part last;
@@ -100,7 +100,7 @@ static bool read_ids(const struct chat_cached *r, const struct ids *ids, struct 
     return true;
 }
 
-/* True when text follows at *at, which it is moved behind. */
+/* True when `text` follows at *at, which is then moved behind it. */
 static bool take(const struct buf *from, size_t *at, const char *text, size_t n_bytes)
 {
     if (from->size_bytes - *at < n_bytes ||
@@ -137,7 +137,7 @@ static bool says(const struct reading *reading, const struct run *run)
            at[2] == reading->text[2].size_bytes;
 }
 
-/* Whether the ids say what the run says; then *last is what their last message is. */
+/* True when the ids read as the text of the run; *last is then the kind of their last message. */
 static bool is_same(const struct chat_cached *r, const struct ids *ids, const struct run *run,
                     enum harmony_part *last)
 {
@@ -168,7 +168,7 @@ static bool role_ids(const struct tokenizer *t, struct ids *out)
            tokenizer_encode(t, assistant, strlen(assistant), out) == OSP_OK;
 }
 
-/* Appends role, answer and its closing token; false: all of it was not possible. */
+/* Appends role, answer and its closing token; false: not all of it fits. */
 static bool append(const struct chat_cached *r, const struct ids *role, const struct ids *answer,
                    enum harmony_part last, struct ids *out)
 {

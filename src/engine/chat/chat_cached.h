@@ -1,5 +1,5 @@
-/* Renders what the model wrote as it wrote it: looks each answer of a conversation up in the
- * store (completion_cache.h). */
+/* Renders earlier answers of a conversation as the tokens that the model wrote, which it looks up
+ * in the completion cache (completion_cache.h). */
 #ifndef ENGINE_CHAT_CHAT_CACHED_H
 #define ENGINE_CHAT_CHAT_CACHED_H
 
@@ -14,7 +14,7 @@ struct chat_cached {
     size_t n_functions;
     uint64_t prompt; /* hash of the first n_hashed ids */
     size_t n_hashed;
-    int n_reused; /* answers */
+    int n_reused; /* answers that were found */
 };
 
 /* The hook for harmony_render(). */

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 
-/* What the input must match as a whole; NULL: anything. Borrowed. */
+/* *regex: what the whole input must match; NULL: anything. Borrowed. */
 static enum osp_status read_format(const struct place *custom, const char **regex)
 {
     struct place format = place_member(custom, "format");
@@ -27,7 +27,7 @@ static enum osp_status read_format(const struct place *custom, const char **rege
     if (strcmp(type, "grammar") != 0)
         return place_fail(&type_place, "\"%.32s\" is not one of text, grammar", type);
     if (place_is_absent(&grammar))
-        grammar = format; /* as responses have it */
+        grammar = format; /* the form of the Responses API */
     TRY(place_object(&grammar));
     syntax_place = place_member(&grammar, "syntax");
     definition = place_member(&grammar, "definition");
@@ -39,7 +39,7 @@ out:
     return st;
 }
 
-/* Gives a string to free(), or NULL: no memory. */
+/* Returns a string to free(), or NULL: no memory. */
 static char *parameters_of(const char *regex)
 {
     json_t *input = json_pack("{s:s}", "type", "string"), *all;

@@ -7,8 +7,8 @@ struct effort_row {
     enum harmony_effort effort;
 };
 
-/* The three that gpt-oss knows, in the order of enum harmony_effort, and the OpenAI API's names
- * for less and for more: not to think at all is no choice that the model has. */
+/* The three levels of gpt-oss, in the order of enum harmony_effort, and the OpenAI API's names for
+ * less and for more. The model has no level without reasoning. */
 static const struct effort_row efforts[] = {
     {"low", EFFORT_LOW},     {"medium", EFFORT_MEDIUM}, {"high", EFFORT_HIGH}, {"none", EFFORT_LOW},
     {"minimal", EFFORT_LOW}, {"xhigh", EFFORT_HIGH},    {"max", EFFORT_HIGH},

@@ -1,4 +1,4 @@
-/* How much the model thinks, by its names. */
+/* Reasoning effort by name. */
 #ifndef ENGINE_CHAT_CHAT_EFFORT_H
 #define ENGINE_CHAT_CHAT_EFFORT_H
 
@@ -6,10 +6,10 @@
 
 #include "text/harmony/harmony.h"
 
-/* False: there is none of this name (or NULL), and *out stays. */
+/* False: no level has this name (or NULL), and *out is unchanged. */
 bool effort_find(const char *name, enum harmony_effort *out);
 const char *effort_name(enum harmony_effort effort); /* "low", "medium" or "high" */
-/* The last line "Reasoning: high" (or medium, low) of a text; else *out stays. */
+/* Sets *out from the last line "Reasoning: high" (or medium, low) of a text, if there is one. */
 void effort_find_in_text(const char *text, size_t n_bytes, enum harmony_effort *out);
 
 #endif

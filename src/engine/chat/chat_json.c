@@ -1,7 +1,7 @@
 /* An OpenAI chat completion request -> osp_chat. Reads messages, tools and the schema of
- * response_format, and by chat_style_json.c how it is to be rendered; other members are not this
- * file's business. A value of the wrong type is an error that names its place. docs/harmony.md
- * says what becomes of each kind of message. */
+ * response_format, and through chat_style_json.c how to render them; it ignores other members. A
+ * value of the wrong type is an error that names its place. docs/harmony.md has the rendering of
+ * each kind of message. */
 #include "engine/chat/chat.h"
 
 #include <jansson.h>
@@ -30,7 +30,7 @@ struct message {
     struct buf joined;           /* holds the content if it came in parts */
 };
 
-/* One part of a content list: {"type": "text", "text": "..."}; a refusal is text too. */
+/* One part of a content list: {"type": "text", "text": "..."}; a refusal is text, too. */
 static enum osp_status append_part(const struct place *part, struct buf *out)
 {
     struct place type = place_member(part, "type");
@@ -81,7 +81,7 @@ static enum osp_status require_content(const struct message *m)
                                    : place_mismatch(&content, "a string or an array of parts");
 }
 
-/* A system, developer or user message. A user's name stands in the header; others' do not. */
+/* A system, developer or user message. A user's name is part of the header; others' are not. */
 static enum osp_status read_plain(struct osp_chat *chat, const struct message *m)
 {
     struct place name_place = place_member(&m->place, "name");
@@ -141,7 +141,7 @@ out:
     return st;
 }
 
-/* Whether the text is a preamble, as an answer of /v1/responses tells it. */
+/* True when the text is a preamble, in the form of a /v1/responses item. */
 static enum osp_status read_phase(const struct message *m, bool *is_preamble)
 {
     struct place place = place_member(&m->place, "phase");
@@ -244,7 +244,7 @@ out:
     return st;
 }
 
-/* The schema as JSON again, in the order in which it came; NULL if there is none. */
+/* The schema as JSON again, with members in their order; NULL if there is none. */
 static enum osp_status read_parameters(const struct place *function, char **out)
 {
     struct place parameters = place_member(function, "parameters");
@@ -311,7 +311,7 @@ out:
 }
 
 /* {"type": "json_schema", "json_schema": {"name": ..., "description": ..., "schema": {...}}};
- * others say nothing that the model could be told. */
+ * other types add nothing to the prompt. */
 static enum osp_status read_response_format(struct osp_chat *chat, const struct place *body)
 {
     struct place format = place_member(body, "response_format");

@@ -1,5 +1,6 @@
-/* How a request wants its conversation rendered: the effort, in every spelling that clients use,
- * and the date. The first spelling of this order that is there counts; all are checked. */
+/* How a request asks for its conversation to be rendered: the effort, in every spelling that
+ * clients use, and the date. The first spelling in this order that is present counts; all are
+ * checked. */
 #include "engine/chat/chat_style_json.h"
 
 #include <jansson.h>
@@ -22,7 +23,7 @@ out:
     return st;
 }
 
-/* Whether to think at all: the model always does, so false is as little as it can. */
+/* Reasoning on or off: the model always reasons, so that false means the lowest effort. */
 static enum osp_status take_switch(struct osp_chat *chat, const struct place *p, bool *is_known)
 {
     if (place_is_absent(p))
@@ -35,7 +36,7 @@ static enum osp_status take_switch(struct osp_chat *chat, const struct place *p,
     return osp_chat_set_effort(chat, "low");
 }
 
-/* Ollama's: a level or a switch. */
+/* Ollama's field: a level or a switch. */
 static enum osp_status take_think(struct osp_chat *chat, const struct place *p, bool *is_known)
 {
     return place_is_string(p) ? take_level(chat, p, is_known) : take_switch(chat, p, is_known);

@@ -1,4 +1,4 @@
-/* The store of answers: a hash table in a list by use. */
+/* The store of answers: a hash table, and a list by last use. */
 #include "engine/chat/completion_cache.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ enum { N_BUCKETS = 1 << 14 };
 
 struct answer {
     struct answer *next_in_bucket;
-    struct answer *before, *after; /* by use, the latest first */
+    struct answer *before, *after; /* by last use, latest first */
     struct completion_key key;
     size_t n;
     int32_t ids[];
@@ -54,7 +54,7 @@ uint64_t prompt_hash_begin(const char *salt)
     return h;
 }
 
-/* A multiplication a token; the shift brings the upper bits down again. */
+/* One multiplication a token; the shift brings the upper bits down. */
 uint64_t prompt_hash_add(uint64_t hash, const int32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -141,9 +141,9 @@ static void put(struct completion_cache *r, struct answer *a)
 
 enum place { IN_HEADER, IN_CONTENT, BEHIND_END };
 
-/* A message is header, <|message|>, ordinary tokens, <|end|>; what ends the last one is left
- * out, as is a header in which the answer was cut off. Gives how many of the tokens that leaves;
- * 0: it is not well-formed. */
+/* A message is header, <|message|>, ordinary tokens, <|end|>. The token that ends the last message
+ * is left out, as is a header in which the answer was cut off. Returns how many tokens that leaves;
+ * 0: the answer is not well-formed. */
 static size_t well_formed(const struct tokenizer *t, const int32_t *ids, size_t n)
 {
     const struct special_ids *s = tokenizer_specials(t);
@@ -184,7 +184,7 @@ void completion_cache_add(struct completion_cache *r, const struct tokenizer *t,
         return;
     a = malloc(bytes_of(n_kept));
     if (a == NULL)
-        return; /* nobody waits for it: it will be rendered from its text */
+        return; /* without memory the answer is rendered from its text later */
     *a = (struct answer){.key = *key, .n = n_kept};
     memcpy(a->ids, ids, n_kept * sizeof *ids);
     pthread_mutex_lock(&r->lock);

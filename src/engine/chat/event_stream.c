@@ -11,11 +11,11 @@
 #include "base/rng.h"
 
 enum {
-    TEXT_BYTES_MAX = 64 * 1024 * 1024, /* of what one token can bring; a token's text is short */
+    TEXT_BYTES_MAX = 64 * 1024 * 1024, /* of what one token can add; a token's text is short */
     CALL_ID_BYTES = 32
 };
 
-/* Begins an event whose text is what follows in s->text. */
+/* Begins an event whose text is appended to s->text next. */
 static struct pending_event *add_event(struct event_stream *s, enum osp_event_kind kind)
 {
     struct pending_event *e;
@@ -26,7 +26,7 @@ static struct pending_event *add_event(struct event_stream *s, enum osp_event_ki
     return e;
 }
 
-/* Ends the text of the event begun at offset `begin`; no text, no event. */
+/* Ends the text of the event that begins at offset `begin`; an empty text makes no event. */
 static void add_text_event(struct event_stream *s, enum osp_event_kind kind, size_t begin)
 {
     struct pending_event *e;
@@ -42,7 +42,7 @@ static void add_text_event(struct event_stream *s, enum osp_event_kind kind, siz
     buf_putc(&s->text, '\0');
 }
 
-/* Scores of what a stop string cuts off. */
+/* Drops the log-probabilities of text that a stop string has cut off. */
 static void drop_cut_logprobs(struct event_stream *s)
 {
     while (s->n_token_logprobs > s->n_logprobs_emitted &&
@@ -50,7 +50,7 @@ static void drop_cut_logprobs(struct event_stream *s)
         s->n_token_logprobs--;
 }
 
-/* What `stop` has just added to the text. */
+/* Makes an event of what `stop` has just added to the text. */
 static void give_answer(struct event_stream *s, size_t begin)
 {
     s->n_emitted_bytes += s->text.size_bytes - begin;
@@ -60,7 +60,7 @@ static void give_answer(struct event_stream *s, size_t begin)
     add_text_event(s, OSP_EVENT_TEXT, begin);
 }
 
-/* Text that stop strings may cut. */
+/* Passes text through the search for stop strings. */
 static void push_answer(struct event_stream *s, const char *text, size_t n_bytes)
 {
     size_t begin = s->text.size_bytes;
@@ -243,7 +243,7 @@ static void finish_raw(struct event_stream *s)
     finish_answer(s);
 }
 
-/* Everything heard: its text can go. */
+/* All events were returned: their text is dropped. */
 static void drop_emitted(struct event_stream *s)
 {
     if (s->n_emitted < s->n_pending)
@@ -258,7 +258,7 @@ static void drop_emitted(struct event_stream *s)
     buf_clear(&s->text);
 }
 
-/* Events that lack some of their text are no events. */
+/* An event without some of its text, for want of memory, is not returned. */
 static void look_for_losses(struct event_stream *s)
 {
     s->is_broken = s->is_broken || s->text.overflow;
@@ -266,8 +266,8 @@ static void look_for_losses(struct event_stream *s)
         s->n_pending = s->n_emitted;
 }
 
-/* The token was part of the answer's text, which had n_before bytes: its score goes with the
- * text event that it brought, the last behind n_events others, else with the next one. */
+/* The token was part of the answer's text, which had n_before bytes: its log-probability goes with
+ * the last text event after n_events others, else with the next one. */
 static void add_logprob(struct event_stream *s, const struct osp_logprob *token_logprob,
                         size_t n_before, size_t n_events)
 {

@@ -1,4 +1,4 @@
-/* A value in a JSON document that knows where it stands, so that an error can say
+/* A value in a JSON document with its path, for errors like
  * "messages[2].content[0].type: must be a string, is null". Places are borrowed views on the stack;
  * the document outlives them. */
 #ifndef ENGINE_CHAT_JSON_PLACE_H
@@ -27,7 +27,7 @@ bool place_is_array(const struct place *p);
 
 /* Records OSP_EINVAL: the place, then the message. */
 enum osp_status place_fail(const struct place *p, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Puts the place in front of the thread's last message; returns code, OSP_OK untouched. */
+/* Puts the path in front of the thread's last message; returns code. OSP_OK changes nothing. */
 CHECKED enum osp_status place_within(const struct place *p, enum osp_status code);
 /* OSP_EINVAL "must be WANTED, is ..." */
 enum osp_status place_mismatch(const struct place *p, const char *wanted);

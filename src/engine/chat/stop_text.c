@@ -50,9 +50,9 @@ void stop_text_release(struct stop_text *s)
     s->n = 0;
 }
 
-/* Where the stop string begins that is complete first, the longest of those that end together;
- * the held text's length when there is none; and the string, or NULL. So it does not matter in
- * which pieces the text came. */
+/* Where the stop string begins that is complete first, the longest of those that end together; the
+ * pending text's length when there is none; and the string, or NULL. The result does not depend on
+ * the pieces in which the text comes. */
 static size_t find_stop(const struct stop_text *s, const char **string)
 {
     size_t at = s->pending.size_bytes, end = SIZE_MAX;
@@ -80,7 +80,7 @@ static bool may_begin_stop(const struct stop_text *s, const char *end, size_t n_
     return false;
 }
 
-/* Where the longest end that may begin a stop string starts. */
+/* Where the longest ending that may begin a stop string starts. */
 static size_t find_partial(const struct stop_text *s)
 {
     size_t n = s->pending.size_bytes;
@@ -91,7 +91,7 @@ static size_t find_partial(const struct stop_text *s)
     return at;
 }
 
-/* Gives out the first n_bytes of what is held. */
+/* Outputs the first n_bytes of the pending text. */
 static void give(struct stop_text *s, size_t n_bytes, struct buf *out)
 {
     buf_append(out, s->pending.data, n_bytes);

@@ -1,5 +1,5 @@
-/* The engine's thread and its loop: drain the inbox, plan, run, commit, tell; and what of that
- * is done while a step runs. */
+/* The engine's thread and its loop: drain the inbox, plan, launch, commit, publish; and which of
+ * that is done while a step runs. */
 #include "engine/core/engine_publish.h"
 #include "engine/core/step_driver.h"
 
@@ -10,26 +10,26 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* Masks of requests that are held to a form are made before the next step begins for so long;
- * the others' are made while it runs, and they join the one after it. */
+/* Time for masks of constrained requests before the next step begins. The masks not made by then
+ * are made while that step runs; their requests join the step after it. */
 static const uint64_t MASKS_BETWEEN_STEPS_NS = 100000;
-/* The engine's thread makes them for so long, or for a quarter of the last step if that is more;
- * a mask thread makes what is left then, and what takes long (mask_thread.h), so that others are
- * not held up. */
+/* Time for masks while a step runs: this, or a quarter of the last step if that is more. The mask
+ * thread makes the rest, and every mask that takes long (mask_thread.h), so that other requests do
+ * not wait. */
 static const uint64_t MASKS_NS_MIN = 1000000;
-/* Cancels and time limits are looked for so often while all that there is waits for that thread. */
+/* Interval of checks for cancels and time limits while all requests wait for that thread. */
 static const int64_t MASKS_WAIT_NS = 10000000;
-/* A step is sent so long before the one under way is thought to end, or an eighth of that, if it
- * is more. */
+/* A step is sent this long before the step in flight is expected to end, or an eighth of its time
+ * if that is more. */
 static const double SEND_BEFORE_END_NS = 1e6;
-/* Till then it is looked so often whether that one has ended already. */
+/* Until then, the interval of checks whether the step in flight has ended already. */
 static const int64_t POLL_NS = 250000;
 
-/* How often a device that is idle is asked whether it still works, and how long that may take. */
+/* Interval of checks of an idle device, and the time that a check may take. */
 static const int64_t IDLE_CHECK_NS = 250000000;
 static const uint64_t IDLE_CHECK_LIMIT_NS = 2000000000;
 
-/* The device is gone: every request hears why, now and from now on. */
+/* The device has failed: all requests fail with this reason, present and future ones. */
 static void mark_dead(struct osp_engine *e, enum osp_status status)
 {
     snprintf(e->dead_reason, sizeof e->dead_reason, "the device failed: %s (%s)", fail_message(),
@@ -38,7 +38,7 @@ static void mark_dead(struct osp_engine *e, enum osp_status status)
     atomic_store(&e->alive, false);
 }
 
-/* Between these two the watchdog looks at the clock (osp_engine_get_health). */
+/* Between these two calls the watchdog compares the time with the limit (osp_engine_get_health). */
 static void watch_begin(struct osp_engine *e, uint64_t now_ns, uint64_t limit_ns)
 {
     atomic_store(&e->step_limit_ns, now_ns + limit_ns);
@@ -50,7 +50,7 @@ static void watch_end(struct osp_engine *e)
     atomic_store(&e->step_begin_ns, 0);
 }
 
-/* ---- requests come and go ---- */
+/* ---- requests ---- */
 
 static void end_if_canceled(struct osp_engine *e, struct seq *q)
 {
@@ -58,7 +58,7 @@ static void end_if_canceled(struct osp_engine *e, struct seq *q)
         publish_leave(e, q, SEQ_END_CANCELED, OSP_OK, NULL);
 }
 
-/* What waits or runs and has been canceled. */
+/* Removes waiting and running requests that were canceled. */
 static void drop_canceled(struct osp_engine *e)
 {
     for (int i = sched_n_running(e->sched) - 1; i >= 0; i--)
@@ -77,7 +77,7 @@ static void drop_expired(struct osp_engine *e, uint64_t now_ns)
         publish_leave(e, q, SEQ_END_TIMEOUT, OSP_OK, NULL);
 }
 
-/* One that there is no memory for ends here. */
+/* A request that the scheduler has no memory for ends here. */
 static void add_request(struct osp_engine *e, struct osp_request *r)
 {
     enum osp_status st = sched_add(e->sched, &r->seq);
@@ -87,8 +87,8 @@ static void add_request(struct osp_engine *e, struct osp_request *r)
         publish_refusal(e, r, st);
 }
 
-/* A device that runs behind the host can fail when nobody wants anything of it, and says so when
- * it is asked for something: here for a few bytes, lest /health call it well until the next
+/* A device that runs steps asynchronously can fail while it is idle, and reports it with the next
+ * call. This call reads a few bytes, so that /health does not call the device well until the next
  * request. False: it has failed. */
 static bool check_device(struct osp_engine *e)
 {
@@ -106,7 +106,7 @@ static bool check_device(struct osp_engine *e)
     return false;
 }
 
-/* NULL: the engine closes, or its device has failed. */
+/* NULL: the engine is closing, or its device has failed. */
 static struct osp_request *wait_for_request(struct osp_engine *e)
 {
     const bool is_checked = e->driver->depth > DEPTH_SYNC && atomic_load(&e->alive);
@@ -118,7 +118,7 @@ static struct osp_request *wait_for_request(struct osp_engine *e)
     return r;
 }
 
-/* When the step after the one under way is to be sent; 0: at once. */
+/* When to send the step after the step in flight; 0: at once. */
 static uint64_t send_ns(const struct osp_engine *e)
 {
     const struct step_plan *plan = sched_in_flight(e->sched);
@@ -132,8 +132,8 @@ static uint64_t send_ns(const struct osp_engine *e)
     return e->begun_ns + (uint64_t)(step_ns - fmax(SEND_BEFORE_END_NS, step_ns / 8));
 }
 
-/* What comes while a step runs is in the next one, which is therefore not sent long before this
- * one ends. The step may end much sooner than it was thought to. */
+/* Requests that arrive while a step runs are part of the next one only if that is not sent yet. So
+ * it is sent shortly before the step in flight ends, which may be sooner than expected. */
 static void wait_to_send(struct osp_engine *e)
 {
     const uint64_t until_ns = send_ns(e);
@@ -151,7 +151,7 @@ static void wait_to_send(struct osp_engine *e)
     }
 }
 
-/* Waits for work if there is none. False: the engine closes. */
+/* Waits for work if there is no work. False: the engine is closing. */
 static bool wait_for_work(struct osp_engine *e)
 {
     struct osp_request *r;
@@ -256,8 +256,8 @@ static void make_masks(struct osp_engine *e)
     masks_make_all(e, clock_ns() + (share_ns > MASKS_NS_MIN ? share_ns : MASKS_NS_MIN));
 }
 
-/* The device gets the next step before anybody is told of this one, and what is short of it:
- * masks, as far as they are made at once. */
+/* The device gets the next step before this one is published. Masks that it lacks are made first,
+ * as far as the time for that goes. */
 static void start_next(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
 {
     if (!sched_next(e->sched)->is_sent)
@@ -267,7 +267,7 @@ static void start_next(struct osp_engine *e, const struct step_plan *done, uint6
     make_masks(e);
 }
 
-/* Steps follow each other: a whole one. */
+/* Steps follow each other: one whole step. */
 static void advance_sync(struct osp_engine *e)
 {
     const struct step_plan *plan;
@@ -283,7 +283,7 @@ static void advance_sync(struct osp_engine *e)
     make_masks(e);
 }
 
-/* Steps overlap with the host's work: the end of the step in flight, and the begin of the next. */
+/* Steps overlap with the host's work: ends the step in flight and begins the next one. */
 static void advance_async(struct osp_engine *e)
 {
     const struct step_plan *plan = sched_in_flight(e->sched);
@@ -331,7 +331,7 @@ void engine_finish(struct osp_engine *e)
         watch_end(e);
         sched_abandon(e->sched);
     }
-    drain_inbox(e); /* it has ended: nothing can come after this */
+    drain_inbox(e); /* the queue has ended: nothing can follow */
     publish_end_all(e, SEQ_END_CANCELED, OSP_OK, NULL);
     publish_notify(e);
 }

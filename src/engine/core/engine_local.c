@@ -1,4 +1,4 @@
-/* An engine in this process: its parts, its thread, its inbox. */
+/* An engine in this process: open and close, its thread, its inbox. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,10 +50,10 @@ void engine_count_refusal(struct osp_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* ---- its parts ---- */
+/* ---- open and close ---- */
 
-/* All that one sequence keeps of its window between two steps, for all of them; the rest is for
- * full pages. */
+/* Host pages for swapped requests: first the window pages that all sequences hold between two
+ * steps, then full pages. */
 static void set_host_pages(struct osp_engine *e)
 {
     const struct memory_plan *plan = &e->model->plan;
@@ -87,7 +87,7 @@ out:
     return st;
 }
 
-/* Signals are the program's business: the engine's thread takes none. */
+/* Signals belong to the program: the engine's thread blocks all. */
 static enum osp_status start(struct osp_engine *e)
 {
     sigset_t all, before;
@@ -117,12 +117,12 @@ static enum osp_status open_local(struct osp_engine *e)
     TRY(sched_new(&e->sched, &e->limits));
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
     TRY(alloc_host_pages(e));
-    TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
-    TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
+    TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "sampled tokens"));
+    TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "log-probabilities of samples"));
     TRY(mem_try_array(&e->top_tokens, n_seqs * TOP_LOGPROBS_MAX, sizeof *e->top_tokens,
                       "likeliest tokens"));
     TRY(mem_try_array(&e->top_logprobs, n_seqs * TOP_LOGPROBS_MAX, sizeof *e->top_logprobs,
-                      "their log-probabilities"));
+                      "log-probabilities of likeliest tokens"));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
     e->grammars = grammar_queue_new(e);
     e->masks = mask_thread_new(e->inbox);

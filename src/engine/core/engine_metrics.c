@@ -1,5 +1,5 @@
 /* Statistics, metrics and health of an engine in this process: as of its last step, and whether
- * the step under way is stuck. */
+ * the step in flight is stuck. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,8 @@ void local_get_stats(struct osp_engine *e, struct osp_engine_stats *out)
     out->n_waiting += grammar_queue_count(e->grammars);
 }
 
-/* Under the lock: prompts that wait, and answers as long as the last ones were, row by row. */
+/* Backlog in seconds at the recent row rate: waiting prompts, and answers of the mean length. Under
+ * the lock. */
 static double backlog_seconds(const struct osp_engine *e)
 {
     const struct metrics *m = &e->metrics_published;
@@ -37,13 +38,13 @@ void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* The watchdog: whether the step under way takes 5 times what its rows need. No thread looks
- * after it: whoever asks does. */
+/* The watchdog: whether the step in flight takes 5 times what its rows need. It has no thread: the
+ * check runs in the thread that asks for the health. */
 static void look_at_step(const struct osp_engine *e, struct osp_engine_health *out)
 {
     uint64_t begin_ns, limit_ns, now_ns;
 
-    do { /* both of the same step */
+    do { /* until both are of the same step */
         begin_ns = atomic_load(&e->step_begin_ns);
         limit_ns = atomic_load(&e->step_limit_ns);
     } while (atomic_load(&e->step_begin_ns) != begin_ns);
@@ -52,7 +53,7 @@ static void look_at_step(const struct osp_engine *e, struct osp_engine_health *o
         return;
     out->state = OSP_ENGINE_WEDGED;
     snprintf(out->reason, sizeof out->reason,
-             "a step of the device has taken %.1f s, and is allowed %.1f s for its rows",
+             "a step has taken %.1f s, the limit for its rows is %.1f s",
              (double)(now_ns - begin_ns) * 1e-9, (double)(limit_ns - begin_ns) * 1e-9);
 }
 

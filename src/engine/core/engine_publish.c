@@ -8,7 +8,7 @@
 #include "engine/core/mask_thread.h"
 #include "engine/core/request_grammar.h"
 
-/* ---- figures ---- */
+/* ---- metrics ---- */
 
 void engine_publish_stats(struct osp_engine *e)
 {
@@ -65,7 +65,7 @@ static void measure_parts(struct osp_engine *e, const struct step_plan *plan, ui
 
 /* ---- ends ---- */
 
-/* The request is over, as its sequence says. */
+/* Ends the request as its sequence's end says. */
 static void finish_request(struct osp_engine *e, struct osp_request *r, enum osp_status status,
                            const char *message)
 {
@@ -82,17 +82,17 @@ static void finish_late(struct osp_engine *e, struct osp_request *r)
     const struct seq *q = &r->seq;
     char message[96];
 
-    snprintf(message, sizeof message, "the request's time limit of %.3f s is over",
+    snprintf(message, sizeof message, "the request took longer than its time limit of %.3f s",
              (double)(q->deadline_ns - q->times.submit_ns) * 1e-9);
     finish_request(e, r, OSP_ETIMEOUT, message);
 }
 
-/* Figures come before events: who has heard of an end finds it counted. */
+/* Metrics come before events: a client that has read an end finds it counted. */
 void publish_leave(struct osp_engine *e, struct seq *q, enum seq_end end, enum osp_status status,
                    const char *message)
 {
     if (!sched_remove(e->sched, q, end))
-        return; /* publish_step() will */
+        return; /* publish_step() does the rest */
     count_end(e, q, clock_ns());
     engine_publish_stats(e);
     if (end == SEQ_END_TIMEOUT)
@@ -120,7 +120,7 @@ void publish_end_all(struct osp_engine *e, enum seq_end end, enum osp_status sta
 
 /* ---- a step ---- */
 
-/* Of the step's sample. */
+/* The log-probabilities of one sample of the step. */
 static struct token_logprob score_at(const struct osp_engine *e, int sample)
 {
     return (struct token_logprob){.logprob = e->logprobs[sample],
@@ -129,7 +129,7 @@ static struct token_logprob score_at(const struct osp_engine *e, int sample)
                                       e->top_logprobs + (int64_t)sample * TOP_LOGPROBS_MAX};
 }
 
-/* Of the prompt's tokens behind the rows that were told of, from that sample on. */
+/* Stores prompt_logprobs of a chunk, whose samples begin at `sample`. */
 static void keep_prompt_logprobs(struct osp_engine *e, const struct step_chunk *part, int sample)
 {
     const int first = chunk_first_logprob(part) + 1;
@@ -138,19 +138,19 @@ static void keep_prompt_logprobs(struct osp_engine *e, const struct step_chunk *
         struct token_logprob token_logprob = score_at(e, sample + i);
 
         if (e->tokens[sample + i] != part->seq->tokens[first + i])
-            token_logprob.logprob = -INFINITY; /* it cannot be drawn at all */
+            token_logprob.logprob = -INFINITY; /* it cannot be sampled at all */
         token_logprobs_write(&request_of(part->seq)->prompt_token_logprobs, first + i,
                              &token_logprob);
     }
 }
 
-/* Whether the step has added a token to the answer. */
+/* True when the step has added a token to the answer. */
 static bool has_drawn(const struct step_chunk *part)
 {
     return part->is_sampled && part->seq->end != SEQ_END_FAILED && !part->seq->is_prompt_only;
 }
 
-/* Keeps what the step tells of its tokens' probabilities; before they are published. */
+/* Stores the step's log-probabilities, before its tokens are published. */
 static void keep_logprobs(struct osp_engine *e, const struct step_plan *plan)
 {
     int sample = 0;
@@ -178,7 +178,7 @@ static void publish_end(struct osp_engine *e, struct osp_request *r)
 
     if (q->end == SEQ_END_FAILED && q->failure == SAMPLE_NONE_ALLOWED)
         finish_request(e, r, OSP_EINVAL,
-                       "no token is left that may be drawn: penalties, logit_bias, "
+                       "no token may be sampled: penalties, logit_bias, "
                        "allowed_token_ids and min_tokens together rule out all of them");
     else if (q->end == SEQ_END_FAILED)
         finish_request(e, r, OSP_EDEVICE,
@@ -221,7 +221,8 @@ void publish_notify(struct osp_engine *e)
 
 /* ---- masks ---- */
 
-/* Of q, unless there can be none or the mask thread has it: here if that is quick. */
+/* Makes the mask of q here if that is quick, else passes it to the mask thread. Nothing to do when
+ * its mask is pending or has failed. */
 static void make_mask(struct osp_engine *e, struct seq *q, bool has_time)
 {
     struct osp_request *r = request_of(q);
@@ -243,7 +244,7 @@ static void make_mask(struct osp_engine *e, struct seq *q, bool has_time)
         sched_mask_ready(e->sched, q);
 }
 
-/* Masks that the mask thread has made. A request that was canceled leaves without. */
+/* Collects masks that the mask thread has made. A canceled request leaves without one. */
 static void take_made(struct osp_engine *e)
 {
     struct osp_request *r;

@@ -1,5 +1,5 @@
-/* What a client hears of its request: reads the outbox in the client's thread, one token at a time,
- * until that brings an event. */
+/* A client's events: reads the outbox in the client's thread, one token at a time, until the tokens
+ * make an event. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -67,8 +67,8 @@ static struct osp_event error_event(const struct osp_request *r)
     };
 }
 
-/* A stop token of the request's own has no text in the answer, and none has in a raw one;
- * Harmony's own end a message, of which its reader must hear. */
+/* A stop token of the request has no text in the answer, nor has any stop token in a raw answer.
+ * Harmony's stop tokens end a message, which the parser must see. */
 static bool is_textless_stop(const struct osp_request *r)
 {
     const struct seq *q = &r->seq;
@@ -98,14 +98,14 @@ static void read_token(struct osp_request *r)
                           token_logprobs_at(&r->token_logprobs, i, token, &token_logprob));
 }
 
-/* Gives the stream what it has not read yet: one token, or the end. False: nothing is left. */
+/* Passes the next unread token, or the end, to the stream. False: nothing is left. */
 static bool feed(struct osp_request *r)
 {
     if (r->n_read < r->seen.n_tokens) {
         read_token(r);
         if (event_stream_stopped(&r->stream)) {
             atomic_store(&r->is_answered, true);
-            osp_cancel(r); /* the answer is over; what is still drawn is not read */
+            osp_cancel(r); /* the answer is over; later tokens are not read */
         }
         return true;
     }
@@ -127,7 +127,7 @@ static struct osp_event lost_event(void)
                               .stop_token = -1};
 }
 
-/* The engine goes on until it hears of it; nothing more is read. */
+/* Ends the request for the client; the engine goes on until it sees the cancel. */
 static bool lose(struct osp_request *r, struct osp_event *out)
 {
     *out = lost_event();
@@ -136,7 +136,7 @@ static bool lose(struct osp_request *r, struct osp_event *out)
     return true;
 }
 
-/* All of the answer was told, so it may come back in a conversation. */
+/* The whole answer was delivered, so that it may be part of a later conversation. */
 static void keep_answer(const struct osp_request *r)
 {
     const struct completion_key key = {.prompt = r->prompt_key,
@@ -172,7 +172,7 @@ static uint64_t deadline_of(int64_t timeout_ms)
     return timeout_ms == 0 ? 0 : clock_ns() + (uint64_t)timeout_ms * 1000000u;
 }
 
-/* What was read since the event before. */
+/* Adds the tokens that were read since the last event. */
 static void add_tokens(struct osp_request *r, struct osp_event *out)
 {
     out->tokens = r->seq.tokens + r->n_emitted;
@@ -191,7 +191,7 @@ void osp_request_prompt(const struct osp_request *request, const int32_t **ids, 
     *n = (size_t)request->seq.n_prompt;
 }
 
-/* All of them were written before anything was told of its answer. */
+/* True for a prompt token with a log-probability. All of them are written before the answer. */
 static bool has_prompt_logprob(const struct osp_request *r)
 {
     const enum seq_end end = r->seen.end;
@@ -221,7 +221,7 @@ enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,
     uint64_t deadline_ns = deadline_of(timeout_ms);
 
     if (r->is_over)
-        return fail(OSP_EINVAL, "the request has given its last event");
+        return fail(OSP_EINVAL, "the request has ended: its last event was returned already");
     for (;;) {
         if (event_stream_next(&r->stream, out) || last_event(r, out)) {
             add_tokens(r, out);

@@ -1,4 +1,4 @@
-/* The queue and its two threads. */
+/* The queue of grammars and its two threads. */
 #include "engine/core/grammar_queue.h"
 
 #include <stdio.h>
@@ -14,38 +14,38 @@
 
 enum lane_kind { LANE_NEW, LANE_KNOWN, N_LANES };
 
-/* Hashes of what was compiled lately: fewer than grammar_cache.h keeps grammars, so that these
- * are mostly still there. */
+/* Hashes of the grammars compiled last. Fewer than grammar_cache.h keeps, so that these grammars
+ * are mostly still cached. */
 enum { KNOWN_MAX = CACHED_GRAMMARS_MAX / 2 };
 
-/* A request that waits; its texts are its own. */
+/* A waiting request; owns its texts. */
 struct entry {
-    struct osp_request *request; /* a reference */
+    struct osp_request *request; /* holds a reference */
     struct grammar_source source;
     size_t n_bytes;
     uint64_t hash;  /* of the source */
     uint64_t round; /* see round_of() */
-    bool is_repeat; /* the same grammar was there before it */
+    bool is_repeat; /* the same grammar is queued before it */
 };
 
 struct lane {
     struct grammar_queue *queue;
     pthread_t thread;
     bool has_thread, is_busy;
-    uint64_t busy_hash;    /* of what is being compiled */
+    uint64_t busy_hash;    /* of the grammar that is being compiled */
     struct entry *entries; /* (n) by arrival */
     size_t n, capacity;
-    uint64_t round; /* of the entry that was taken last */
+    uint64_t round; /* of the last entry that was taken */
     pthread_cond_t changed;
 };
 
 struct grammar_queue {
     struct osp_engine *engine;
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* of everything below */
     struct lane lanes[N_LANES];
     size_t n_bytes; /* of the texts of all entries */
     uint64_t known[KNOWN_MAX];
-    uint32_t n_known; /* that were ever noted */
+    uint32_t n_known; /* hashes ever noted */
     bool ends;
 };
 
@@ -106,7 +106,7 @@ static bool is_same_client(const struct osp_request *a, const struct osp_request
     return strcmp(a->client, b->client) == 0;
 }
 
-/* ---- what may wait; under the lock ---- */
+/* ---- limits; under the lock ---- */
 
 static bool is_known(const struct grammar_queue *q, uint64_t hash)
 {
@@ -134,7 +134,7 @@ static bool is_repeat(const struct lane *l, uint64_t hash)
     return false;
 }
 
-/* Clients take turns, each with one grammar a round: none waits behind all of another's. */
+/* Round-robin between clients, one grammar a round: no client waits behind all of another's. */
 static uint64_t round_of(const struct lane *l, const struct osp_request *r)
 {
     uint64_t last = l->round;
@@ -189,7 +189,7 @@ static enum osp_status check_queue_limit(const struct grammar_queue *q, const st
 
 /* ---- the threads ---- */
 
-/* It ends without having been given to the engine. */
+/* Ends a request that the engine never had. */
 static void end_request(struct osp_request *r, enum seq_end end, enum osp_status status,
                         const char *message)
 {
@@ -216,7 +216,7 @@ static enum osp_status compile(struct osp_engine *e, const struct entry *entry)
     static const struct osp_request_options none;
     enum osp_status st;
 
-    if (!atomic_load(&e->alive)) /* nobody waits for a grammar then */
+    if (!atomic_load(&e->alive)) /* the grammar is not needed then */
         return fail(OSP_EUNAVAILABLE, "the device has failed; the engine must be opened again");
     TRY(request_grammar_make(entry->request, e, &entry->source));
     st = engine_submit(e, entry->request, &none);
@@ -234,7 +234,7 @@ static void end_late(struct osp_request *r)
 {
     char message[96];
 
-    snprintf(message, sizeof message, "the request's time limit of %.3f s is over",
+    snprintf(message, sizeof message, "the request took longer than its time limit of %.3f s",
              (double)(r->seq.deadline_ns - r->seq.times.submit_ns) * 1e-9);
     end_request(r, SEQ_END_TIMEOUT, OSP_ETIMEOUT, message);
 }
@@ -268,7 +268,7 @@ static void serve(struct grammar_queue *q, const struct entry *entry)
     notify(q->engine);
 }
 
-/* First what nobody waits for any more, which costs nothing; then by rounds, then by arrival. */
+/* Canceled requests first, which cost nothing; then by rounds, then by arrival. */
 static size_t next_index(const struct lane *l)
 {
     size_t next = 0;
@@ -320,7 +320,7 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-/* ---- for others ---- */
+/* ---- public ---- */
 
 static enum osp_status start(struct lane *l)
 {

@@ -8,7 +8,7 @@
 #include "base/thread.h"
 #include "engine/core/request_grammar.h"
 
-/* Requests by their next_mask. */
+/* Requests linked by next_mask. */
 struct list {
     struct osp_request *first, **end;
 };
@@ -17,7 +17,7 @@ struct mask_thread {
     struct queue *inbox;
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* of everything below */
     pthread_cond_t changed;
     struct list wanted, made;
     bool ends;
@@ -54,7 +54,7 @@ static void *run(void *arg)
             continue;
         }
         pthread_mutex_unlock(&t->lock);
-        if (!atomic_load(&r->cancel)) /* else it leaves, and nobody reads the mask */
+        if (!atomic_load(&r->cancel)) /* else the request leaves without its mask */
             request_make_mask(r, MASK_WHOLE);
         pthread_mutex_lock(&t->lock);
         list_push(&t->made, r);

@@ -1,6 +1,6 @@
 #include "engine/core/metrics.h"
 
-static const double KEPT_A_STEP = 0.99, KEPT_AN_ANSWER = 0.95; /* of the fading sums */
+static const double KEPT_A_STEP = 0.99, KEPT_AN_ANSWER = 0.95; /* decay of the fading sums */
 
 /* Bounds in the ranges that vLLM's dashboards expect. */
 static const double WAITS[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
@@ -18,7 +18,8 @@ static const struct osp_histogram_info INFOS[OSP_N_HISTOGRAMS] = {OSP_HISTOGRAM_
 #undef INFO_ROW
 
 #define SCALE_FITS(member, scale, name, text)                                                      \
-    _Static_assert(sizeof scale / sizeof scale[0] < OSP_BUCKETS_MAX, "room for one above all");
+    _Static_assert(sizeof scale / sizeof scale[0] < OSP_BUCKETS_MAX, "one bucket above all "       \
+                                                                     "bounds");
 OSP_HISTOGRAM_LIST(SCALE_FITS)
 #undef SCALE_FITS
 
@@ -61,11 +62,11 @@ static void leave_queue(struct metrics *m, struct request_marks *r, const struct
         observe(m, OSP_HISTOGRAM_QUEUE, seconds_between(q->times.submit_ns, q->times.admit_ns));
 }
 
-void metrics_part(struct metrics *m, struct request_marks *r, const struct seq *q, bool drew,
+void metrics_part(struct metrics *m, struct request_marks *r, const struct seq *q, bool has_token,
                   uint64_t now_ns)
 {
     leave_queue(m, r, q);
-    if (!drew)
+    if (!has_token)
         return;
     if (r->token_ns == 0) {
         observe(m, OSP_HISTOGRAM_FIRST_TOKEN, seconds_between(q->times.submit_ns, now_ns));
@@ -88,7 +89,7 @@ static void count_end(struct metrics *m, enum seq_end end, bool is_answered)
         m->published.n_canceled++;
 }
 
-/* Of answers that came to an end of their own. */
+/* Of answers that ended by themselves. */
 static void observe_answer(struct metrics *m, const struct seq *q, uint64_t now_ns)
 {
     int n_answer = q->n_tokens - q->n_prompt;

@@ -12,7 +12,7 @@
 
 enum { STAGE_COSTS_MAX = 16 };
 
-/* What others than the device's owner want to know of a model: plain numbers, known once it is
+/* Facts of a model for threads other than the device's owner: plain numbers, known once it is
  * open. */
 struct model_facts {
     int n_layers, width, n_experts, n_experts_active, n_heads, n_kv_heads;
@@ -27,19 +27,19 @@ struct model_facts {
 
 enum { MODEL_TEXT_PATH_BYTES = 4096 };
 
-/* All that those who know tokens alone need of a tokenizer. */
+/* The facts of a tokenizer that code which handles tokens alone needs. */
 struct model_text {
     int32_t n_token_ids;
     struct special_ids specials;
-    char path[MODEL_TEXT_PATH_BYTES]; /* the tokenizer's, absolute: for token masks */
+    char path[MODEL_TEXT_PATH_BYTES]; /* absolute path of the tokenizer, for token masks */
 };
 
 struct engine_ops;
 struct worker_client;
 struct completion_cache;
 
-/* Immutable after opening but for its last members. `model` is touched by the thread of the one
- * engine that has claimed it, and by nobody else while that engine is open. */
+/* Immutable after opening except its last members. Only the thread of the engine that has claimed
+ * it uses `model` while that engine is open. */
 struct osp_model {
     char *name, *path;
     struct model *model;
@@ -52,7 +52,7 @@ struct osp_model {
     struct completion_cache *completion_cache; /* of answers; NULL in a worker */
     struct memory_plan plan;
     struct model_facts facts;
-    unsigned mxfp4_layer_set; /* that loading turns to MXFP4 */
+    unsigned mxfp4_layer_set; /* layers that loading converts to MXFP4 */
     struct device_info device;
     double load_seconds;
     atomic_bool claimed; /* by an engine */
@@ -61,8 +61,8 @@ struct osp_model {
     int n_costs;
 };
 
-/* As osp_model_open(), here and now, for a worker: without a tokenizer, of which its parent told
- * this. */
+/* osp_model_open() for a worker process: opens the model here without a tokenizer, with the facts
+ * of the tokenizer that the parent has. */
 CHECKED enum osp_status model_open_tokens(struct osp_model **out,
                                           const struct osp_model_options *opt,
                                           const struct model_text *text);
@@ -73,7 +73,7 @@ void osp_model_publish_costs(struct osp_model *m);
 /* "bf16" or "mxfp8"; NULL is bf16. */
 CHECKED enum osp_status mxfp4_activation_parse(bool *is_mxfp8, const char *text);
 
-/* What that device has; share: of a card's total, or 0. */
+/* The memory of that device; share: of a GPU's total, or 0. */
 CHECKED enum osp_status device_memory_get(struct device_memory_info *out, const char *device,
                                           double share);
 

@@ -139,16 +139,16 @@ static bool has_updates(const struct osp_request *r)
 
 bool request_wait(struct osp_request *r, uint64_t deadline_ns)
 {
-    bool news;
+    bool is_new;
 
     pthread_mutex_lock(&r->lock);
     while (!has_updates(r) && deadline_ns > 0 && condition_wait(&r->changed, &r->lock, deadline_ns))
         continue;
-    news = has_updates(r);
-    if (news)
+    is_new = has_updates(r);
+    if (is_new)
         r->seen = r->outbox;
     pthread_mutex_unlock(&r->lock);
-    return news;
+    return is_new;
 }
 
 void osp_cancel(struct osp_request *request)

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-/* The field that a client knows a form by. */
+/* The request field of a kind of grammar. */
 static const char *grammar_field(enum osp_form form)
 {
     return form == OSP_FORM_REGEX    ? "regex"
@@ -21,11 +21,11 @@ static enum osp_status compile_grammar(struct grammar **out, struct grammar_cach
         return OSP_OK;
     st = grammar_cache_get(grammars, source->form, source->form_text, out);
     if (st == OSP_ELIMIT)
-        st = OSP_EINVAL; /* of the form, and not of the prompt */
+        st = OSP_EINVAL; /* an error of the grammar, and not of the prompt */
     return st == OSP_OK ? st : fail_prefix(st, "%s", grammar_field(source->form));
 }
 
-/* Takes the wish's calls. */
+/* Takes ownership of the config's call rules. */
 static enum osp_status hold_to(struct osp_request *r, const struct osp_model *m,
                                const struct sched_limits *l, struct answer_grammar_config *config)
 {
@@ -90,7 +90,7 @@ out:
     return st;
 }
 
-/* Without memory for it the request ends without it. */
+/* Without memory for the message the request ends without one. */
 static void keep_reason(struct osp_request *r)
 {
     if (str_copy(&r->grammar_message, fail_message(), "the reason of a failure") != OSP_OK)

@@ -1,4 +1,4 @@
-/* Where the answer is: between messages, in a header, in free text, or in what is held to a
+/* The answer's state: between messages, in a header, in free text, or in text constrained by a
  * grammar. */
 #include "engine/grammar/answer_grammar.h"
 
@@ -10,11 +10,11 @@
 
 enum place {
     AT_START,       /* <|start|> comes next */
-    IN_ROLE,        /* behind <|start|>: up to <|channel|> */
-    IN_CHANNEL,     /* behind <|channel|>: up to <|message|> or <|constrain|> */
-    IN_TYPE,        /* behind <|constrain|>: up to <|message|> */
-    IN_FREE,        /* reasoning, a preamble, a final message without a form: up to `closing` */
-    IN_CONSTRAINED, /* a final message with a form, a call's arguments */
+    IN_ROLE,        /* after <|start|>: up to <|channel|> */
+    IN_CHANNEL,     /* after <|channel|>: up to <|message|> or <|constrain|> */
+    IN_TYPE,        /* after <|constrain|>: up to <|message|> */
+    IN_FREE,        /* reasoning, a preamble, a final message without a grammar: up to `closing` */
+    IN_CONSTRAINED, /* a final message with a grammar, a call's arguments */
     AFTER_ALL
 };
 
@@ -26,14 +26,14 @@ struct answer_grammar {
 
     enum place place;
     struct choice_cursor cursor;    /* of a header */
-    int function;                   /* that the message is for, as far as its header tells */
+    int function;                   /* recipient of the message, as far as its header says */
     struct constraint *constrained; /* IN_CONSTRAINED */
     int32_t closing;                /* IN_FREE */
     int n_messages, n_calls;
     int n_accepted;
-    int32_t token;     /* the last one, if it is still to be read; */
-    bool has_token;    /* and then */
-    bool needs_fill;   /* the mask is not that for the next draw */
+    int32_t token;     /* the last accepted token, if has_token */
+    bool has_token;    /* `token` is not processed yet */
+    bool needs_fill;   /* the mask is not that of the next sample */
     bool is_long_work; /* the last mask took more than MASK_QUICK_STEPS */
 
     int32_t stops[CONSTRAINT_STOPS_MAX]; /* of a final message, or of all of the answer */
@@ -91,14 +91,15 @@ out:
     return st;
 }
 
-/* ---- which messages may come ---- */
+/* ---- allowed messages ---- */
 
 static bool may_go_on(const struct answer_grammar *f)
 {
     return f->n_messages < ANSWER_MESSAGES_MAX;
 }
 
-/* A preamble would stand before a form's text; who owes a call thinks once and calls. */
+/* A preamble would come before constrained text. An answer that must call a function has one
+ * reasoning message and then the call. */
 static unsigned allowed_kinds(const struct answer_grammar *f)
 {
     bool has_functions = f->calls != NULL && f->calls->n_functions > 0;
@@ -116,7 +117,7 @@ static unsigned allowed_kinds(const struct answer_grammar *f)
     return kinds;
 }
 
-/* ---- from place to place ---- */
+/* ---- transitions ---- */
 
 static void enter(struct answer_grammar *f, enum place place)
 {
@@ -242,7 +243,7 @@ void answer_grammar_accept(struct answer_grammar *f, int32_t token)
     f->has_token = true;
 }
 
-/* What cannot be quick is not tried. */
+/* True when the mask is known to take long: MASK_QUICK does not try it. */
 static bool is_long(const struct answer_grammar *f)
 {
     return f->place == IN_CONSTRAINED &&
@@ -284,9 +285,9 @@ int answer_grammar_n_tokens(const struct answer_grammar *f)
     return f->n_accepted;
 }
 
-/* ---- life ---- */
+/* ---- life cycle ---- */
 
-/* Reads what the prompt has behind its last <|start|>, if that is the beginning of a role. */
+/* Reads what follows the prompt's last <|start|>. True if that is the beginning of a role. */
 static bool begins_message(struct answer_grammar *f, const struct answer_grammar_config *w)
 {
     const struct choice *done = NULL;
@@ -305,7 +306,7 @@ static bool begins_message(struct answer_grammar *f, const struct answer_grammar
     return true;
 }
 
-/* What ends a final message, or, of the engine's stop tokens, the answer. */
+/* Tokens that end a final message, or the engine's stop tokens that end the answer. */
 static void choose_stops(struct answer_grammar *f, const struct answer_grammar_config *w,
                          bool is_harmony)
 {

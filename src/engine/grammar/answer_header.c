@@ -4,7 +4,7 @@
 
 enum { HEADER_BYTES_MAX = HARMONY_NAME_BYTES_MAX + 64 };
 
-/* before + name + behind, which the token `stop` follows. */
+/* The phrase before + name + behind, followed by the token `stop`. */
 static enum osp_status add(struct choice_set *p, const char *before, const char *name,
                            const char *behind, struct choice choice)
 {
@@ -14,7 +14,7 @@ static enum osp_status add(struct choice_set *p, const char *before, const char 
     return choice_set_add(p, text, choice);
 }
 
-/* What follows the recipient or, behind one, the channel's name. */
+/* The content types that may follow the recipient or, with one before, the channel's name. */
 static enum osp_status add_types(struct choice_set *p, const char *before, const char *name,
                                  const struct special_ids *s, int function)
 {

@@ -1,9 +1,9 @@
 /* The headers that the messages of an answer may have, in the orders in which gpt-oss writes
- * them. Behind <|start|>:
+ * them. After <|start|>:
  *
  *     assistant  [ to=functions.F]  <|channel|>
  *
- * behind <|channel|>, without a recipient:
+ * after <|channel|>, without a recipient:
  *
  *     analysis <|message|>            final <|message|>             commentary <|message|>
  *     commentary to=functions.F  [ json] <|message|>  or a space and <|constrain|>
@@ -12,20 +12,20 @@
  *
  *     commentary  [ json] <|message|>  or a space and <|constrain|>
  *
- * Behind <|constrain|> comes json <|message|>. Immutable once made. */
+ * After <|constrain|> comes json <|message|>. Immutable once made. */
 #ifndef ENGINE_GRAMMAR_ANSWER_HEADER_H
 #define ENGINE_GRAMMAR_ANSWER_HEADER_H
 
 #include "engine/grammar/call_rules.h"
 #include "text/grammar/choice_set.h"
 
-/* What a message is, as bits. */
+/* Kinds of messages, as bits. */
 enum {
     MESSAGE_REASONING = 1 << 0,
     MESSAGE_FINAL = 1 << 1,
     MESSAGE_PREAMBLE = 1 << 2,
     MESSAGE_CALL = 1 << 3,
-    MESSAGE_ANY = 1 << 4 /* its channel will tell */
+    MESSAGE_ANY = 1 << 4 /* its channel will decide */
 };
 
 /* The meaning of a phrase is the index of the function in its rules, or NO_FUNCTION. */

@@ -1,6 +1,6 @@
-/* How an answer may call functions: which of them, whether it must, and what their arguments are
- * held to. From a chat and a request's options it becomes a text, which crosses to a worker as
- * it is, and from that the rules. */
+/* How an answer may call functions: which functions, whether it must call one, and the grammars of
+ * their arguments. A chat and a request's options become a text, which is sent to a worker as it
+ * is, and the text becomes the rules. */
 #ifndef ENGINE_GRAMMAR_CALL_RULES_H
 #define ENGINE_GRAMMAR_CALL_RULES_H
 
@@ -9,7 +9,7 @@
 
 enum {
     CALLS_TEXT_BYTES_MAX = 4 << 20,       /* strict schemas of a request, together */
-    CALLS_WORK_MAX = 4 * COMPILE_WORK_MAX /* of their compiling; counted as if none were kept */
+    CALLS_WORK_MAX = 4 * COMPILE_WORK_MAX /* of compiling them; counted as if none were cached */
 };
 
 struct call_rule {
@@ -24,8 +24,8 @@ struct call_rules {
     bool one_call;  /* a call ends the answer */
 };
 
-/* Gives the text, to free(), or NULL when nothing is to be held: any function may be called or
- * none, none is strict, and there is no form beside them. OSP_EINVAL: the options do not go with
+/* Returns the text, to free(), or NULL when nothing is constrained: any function may be called or
+ * none, no function is strict, and there is no other grammar. OSP_EINVAL: the options contradict
  * the chat. */
 CHECKED enum osp_status calls_text(char **out, const struct osp_chat *chat,
                                    const struct osp_request_options *opt);

@@ -1,5 +1,5 @@
-/* The text: {"must":false,"one":false,"functions":[{"name":"f","schema":{...}},{"name":"g"}]}. A
- * function without a schema is held to any JSON object. */
+/* The text: {"must":false,"one":false,"functions":[{"name":"f","schema":{...}},{"name":"g"}]}. The
+ * arguments of a function without a schema are any JSON object. */
 #include "engine/grammar/call_rules.h"
 
 #include <jansson.h>
@@ -47,7 +47,7 @@ static bool needs_rules(const struct chat_functions *all, const struct osp_reque
            opt->form != OSP_FORM_NONE;
 }
 
-/* Arguments are objects: a schema that does not say so is made to. *out is a new reference. */
+/* Arguments are objects: a schema without "type" gets it. *out is a new reference. */
 static enum osp_status strict_schema(const char *text, json_t **out)
 {
     json_error_t error;
@@ -125,7 +125,7 @@ out:
     return st;
 }
 
-/* ---- to rules ---- */
+/* ---- from the text to rules ---- */
 
 static enum osp_status compile(struct grammar_cache *grammars, const json_t *schema,
                                struct grammar **out)

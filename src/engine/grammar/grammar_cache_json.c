@@ -1,5 +1,5 @@
-/* Grammars of forms by their text, the last ones kept; tools, made once. Compiling happens
- * outside of the lock. */
+/* Grammars by their text, of which the last ones are kept; the vocabulary, made once. Compiling
+ * happens outside the lock. */
 #include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,17 +17,17 @@ struct cached_grammar {
     uint64_t hash;
     char *text;
     struct grammar *grammar;
-    uint64_t used; /* when, by kit.now */
+    uint64_t used; /* time of the last use, by the cache's count */
 };
 
 struct grammar_cache {
     pthread_mutex_t lock;
     struct cached_grammar cached_grammar[CACHED_GRAMMARS_MAX];
     int n_cached;
-    size_t n_bytes; /* of them */
+    size_t n_bytes; /* of all texts */
     uint64_t now;
 
-    pthread_mutex_t vocab_lock; /* held while they are made */
+    pthread_mutex_t vocab_lock; /* held while the vocabulary is made */
     struct grammar_vocab vocab;
     bool has_vocab;
 
@@ -113,7 +113,7 @@ static enum osp_status compile(enum osp_form form, const char *text, struct gram
     case OSP_FORM_NONE:
         break;
     }
-    return fail(OSP_EINVAL, "form %d is none", (int)form);
+    return fail(OSP_EINVAL, "form %d is not a kind of grammar", (int)form);
 }
 
 static struct cached_grammar *find(struct grammar_cache *cache, enum osp_form form, uint64_t hash,
@@ -126,7 +126,7 @@ static struct cached_grammar *find(struct grammar_cache *cache, enum osp_form fo
     return NULL;
 }
 
-/* Lets go of the one that was not used for longest. */
+/* Evicts the least recently used grammar. */
 static void evict_oldest(struct grammar_cache *cache)
 {
     struct cached_grammar *oldest = &cache->cached_grammar[0];
@@ -148,8 +148,8 @@ static void cache_add(struct grammar_cache *cache, enum osp_form form, uint64_t 
 
     if (find(cache, form, hash, text) != NULL)
         return; /* another thread was quicker */
-    if (str_copy(&copy, text, "a form's text") != OSP_OK)
-        return; /* it is made again the next time */
+    if (str_copy(&copy, text, "a grammar's text") != OSP_OK)
+        return; /* it is compiled again the next time */
     while (cache->n_cached == CACHED_GRAMMARS_MAX ||
            (cache->n_cached > 0 && cache->n_bytes + n_bytes > CACHED_GRAMMAR_BYTES_MAX))
         evict_oldest(cache);
@@ -189,7 +189,7 @@ out:
     return st;
 }
 
-/* ---- tools ---- */
+/* ---- vocabulary ---- */
 
 static enum osp_status make_vocab(struct grammar_vocab *vocab, const struct tokenizer *t)
 {

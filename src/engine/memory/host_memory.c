@@ -43,7 +43,7 @@ static bool read_number(const char *path, int64_t *out)
     return end != line;
 }
 
-/* Where each version of the memory controller tells limit, use, and file pages it could drop. */
+/* Files of each version of the memory controller: limit, use, and file pages that it can drop. */
 static const struct cgroup_files {
     const char *limit, *used, *stat;
 } cgroups[] = {

@@ -1,5 +1,5 @@
-/* Plans again with one wish changed at a time. More memory or a smaller wish never turns a plan
- * that fits into one that does not, so that the largest value that fits is found by halving. */
+/* Plans again with one option changed at a time. More memory or a smaller value never turns a plan
+ * that fits into one that does not, so that the largest value that fits is found by bisection. */
 #include "engine/memory/memory_advice.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static void change_rows(struct memory_request *w, int n_rows)
     w->n_batch_tokens_max = n_rows;
 }
 
-/* The largest value in [least, end) that fits; 0: not even the least. */
+/* The largest value in [least, end) that fits; 0: not even the least fits. */
 static int largest_that_fits(const struct memory_query *q, change_fn *change, int least, int end)
 {
     int best = 0;
@@ -82,7 +82,7 @@ static void say_cache(struct buf *out, int64_t n_mib, const char *bound)
     say(out, "kv-cache-memory", text, bound);
 }
 
-/* What was asked for is too little for one request, or more than there is. */
+/* The requested cache is too small for one request, or larger than the free memory. */
 static void advise_cache(struct buf *out, const struct memory_query *q)
 {
     const struct memory_plan *p = q->plan;
@@ -100,7 +100,7 @@ static void advise_cache(struct buf *out, const struct memory_query *q)
         say_cache(out, left_mib, " or less");
 }
 
-/* The least share of the card in percent with which it fits, if there is so much free. */
+/* The least share of the GPU in percent with which the plan fits, if that much is free. */
 static void advise_share(struct buf *out, const struct memory_query *q)
 {
     const struct device_memory_info *info = &q->request->info;

@@ -10,19 +10,18 @@
 
 enum {
     SEQS_DEFAULT = 8,
-    SEQS_MAX = 16384, /* a row of every step each; its row of logits is planned like all else */
+    SEQS_MAX = 16384, /* one row of every step each; the logits' rows are planned like all memory */
     BATCH_TOKENS_DEFAULT = 512,
     BATCH_TOKENS_GPU =
         2048, /* of 128 experts each has 64 rows, and a step still takes less than 0.1 s; */
-    BATCH_TOKENS_SEQ = 16, /* or so many for each request, where those are more */
+    BATCH_TOKENS_SEQ = 16, /* or this for each request, if that is more */
     BATCH_TOKENS_MAX = 16384,
     CONTEXT_TOKENS_MAX = 1 << 24, /* keeps positions and page counts far from overflow */
-    CONTEXT_WANTED_TOKENS =
-        4096,          /* a context is not cut below this for the sake of more requests */
-    SNAPSHOT_PART = 8, /* window pages that the prefix cache may keep: 1 for so many full ones, */
-    ENDS_KEPT = 2,     /* and for each request at once as many as it has itself */
-    FREE_SHARE = 2,    /* the cache gets 1/2 of what weights and activations leave, */
-    TIGHT_SHARE = 8,   /* and 1/8 of all when the weights, which the host maps, take all */
+    CONTEXT_WANTED_TOKENS = 4096, /* more requests do not cut a context below this */
+    SNAPSHOT_PART = 8, /* full pages for each window page that the prefix cache may keep */
+    ENDS_KEPT = 2,     /* and for each request as many times its own window pages */
+    FREE_SHARE = 2,    /* the cache gets 1/2 of what weights and activations leave */
+    TIGHT_SHARE = 8,   /* and 1/8 of all when the weights, which the host maps, take everything */
     SWAP_PART = 8,     /* of the KV cache's bytes */
     ADVICE_BYTES_MAX = 512
 };
@@ -60,8 +59,8 @@ out:
     return st;
 }
 
-/* Of a card that many share prompts come in fewer, fuller steps: each of these costs those who
- * generate a step of theirs. */
+/* On a GPU with many requests prefill uses fewer, larger steps: a prefill chunk delays every decode
+ * request by one step. */
 static int batch_default(int n_seqs_max, bool is_gpu)
 {
     const int n = n_seqs_max * BATCH_TOKENS_SEQ;
@@ -87,7 +86,7 @@ static void choose_batch(struct memory_plan *p, const struct memory_request *w)
         p->n_batch_tokens_max = p->n_seqs_max;
 }
 
-/* n pages for each sequence, as far as such a number goes. */
+/* n pages for each sequence, bounded against overflow. */
 static int seq_product(const struct memory_plan *p, int n)
 {
     int64_t all = (int64_t)p->n_seqs_max * n;
@@ -95,7 +94,7 @@ static int seq_product(const struct memory_plan *p, int n)
     return all < INT32_MAX ? (int)all : INT32_MAX;
 }
 
-/* Pages of the full group that fit beside the window group's; 0 when not even those fit. */
+/* Pages of the full group that fit beside the window group; 0 when not even those fit. */
 static int full_pages_max(const struct memory_plan *p, const struct gptoss_config *c,
                           int64_t budget_bytes)
 {
@@ -112,7 +111,8 @@ static int full_pages_max(const struct memory_plan *p, const struct gptoss_confi
     return (int)(left / page_bytes);
 }
 
-/* The longest context of which n_seqs_max fit; at least one page, which may yet prove too much. */
+/* The longest context with which n_seqs_max requests fit; at least one page, which may still not
+ * fit. */
 static int context_that_fits(const struct memory_plan *p, int n_full_max, int n_allowed)
 {
     int n_pages = n_full_max / p->n_seqs_max;
@@ -128,7 +128,7 @@ static int context_that_fits(const struct memory_plan *p, int n_full_max, int n_
 }
 
 struct budget {
-    int64_t share_bytes, most_bytes; /* what the cache should take, and could */
+    int64_t share_bytes, most_bytes; /* what the cache should use, and could use */
 };
 
 static struct budget budget_of(const struct memory_plan *p, const struct memory_request *w,
@@ -145,7 +145,7 @@ static struct budget budget_of(const struct memory_plan *p, const struct memory_
     return (struct budget){share, left > share ? left : share};
 }
 
-/* Of KV cache for one request of the context; kept as the plan's, which has none. */
+/* The KV cache of one request of the context does not fit; its size becomes the plan's. */
 static enum osp_status fail_too_small(struct memory_plan *p, const struct gptoss_config *c,
                                       int64_t has_bytes)
 {
@@ -164,8 +164,8 @@ static enum osp_status fail_too_small(struct memory_plan *p, const struct gptoss
         format_bytes(activations, (double)p->activation_bytes));
 }
 
-/* Pages that a card has not would fail when they are taken; those of a host are only address
- * space yet. A share of the card is for caches that are not asked for. */
+/* Pages that a GPU does not have would fail at allocation; a host's pages are only address space
+ * until they are written. The GPU share is for caches whose size was not requested. */
 static enum osp_status check_requested(const struct memory_plan *p, const struct memory_request *w,
                                        int64_t available)
 {
@@ -218,14 +218,14 @@ int64_t device_share_bytes(const struct device_memory *m, double share, int64_t 
     return n_allowed > 0 ? n_allowed : 0;
 }
 
-/* Pages that one sequence's tables may list: at most as if no layer had a window. */
+/* Pages in the tables of one sequence: at most as if no layer had a window. */
 static int seq_pages_max(int n_context)
 {
     return N_PAGE_GROUPS * pages_of_tokens(n_context);
 }
 
-/* Of the device's own, with tables of the longest context that may be: those of a shorter one
- * need less. */
+/* The device's own memory for steps, with tables of the longest possible context: a shorter one
+ * needs less. */
 static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_config *c,
                              const struct memory_request *w)
 {

@@ -1,5 +1,5 @@
-/* How the memory of serving is laid out: context, requests at once, rows a step, pages of each
- * group. Pure arithmetic over the model's shape and the memory that is free. */
+/* How the memory for serving is divided: context, concurrent requests, rows of a step, pages of
+ * each group. Pure arithmetic over the model's shape and the free memory. */
 #ifndef ENGINE_MEMORY_MEMORY_PLAN_H
 #define ENGINE_MEMORY_MEMORY_PLAN_H
 
@@ -7,57 +7,57 @@
 
 #include "model/forward.h"
 
-/* What a device has. */
+/* The memory of a device. */
 struct device_memory_info {
     struct device_memory gpu;          /* all zero: the device works in the host's memory */
     int64_t host_bytes;                /* available to the host */
-    double share;                      /* of a card's total that may be used; 0: all that is free */
-    int64_t free_bytes, allowed_bytes; /* of the device; and with the share */
+    double share;                      /* of a GPU's total that may be used; 0: all that is free */
+    int64_t free_bytes, allowed_bytes; /* of the device; and within the share */
 };
 
-/* Wishes of the caller; 0 = choose. */
+/* The caller's settings; 0 = choose. */
 struct memory_request {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     enum dtype kv_dtype; /* of the pages; not DTYPE_NONE */
-    /* What the device needs of its own for steps (backend.h); NULL: nothing. */
+    /* The device's own memory for steps (backend.h); NULL: none. */
     int64_t (*step_bytes)(const struct step_shape *shape);
     bool has_mxfp8_act;
     int n_threads;                  /* of the host that compute; 0 = all usable CPUs */
-    struct device_memory_info info; /* for the advice when it does not fit */
-    bool is_gpu; /* which reads weights once for many more rows: steps are larger by default */
+    struct device_memory_info info; /* for the advice when the plan does not fit */
+    bool is_gpu; /* a GPU reads weights once for many more rows: larger steps by default */
 };
 
 struct memory_plan {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int n_pages[N_PAGE_GROUPS];
-    int n_snapshot_pages;      /* of the window group's, for prefixes alone */
+    int n_snapshot_pages;      /* of the window group, for prefixes alone */
     int n_seq_pages_max;       /* in the tables of one sequence */
-    struct batch_counts lists; /* of a step's draws: sampling_state_max() */
+    struct batch_counts lists; /* of a step's samples: sampling_state_max() */
     enum dtype kv_dtype;
     int64_t weight_bytes, kv_cache_bytes, total_bytes;
-    int64_t kv_requested_bytes; /* that the cache was asked to stay within; 0: it was not */
-    int64_t activation_bytes, step_bytes; /* the second is the device's own part of the first */
-    int64_t swap_bytes;                   /* of the host, at most, for requests that give way */
+    int64_t kv_requested_bytes;           /* requested limit of the cache; 0: there is none */
+    int64_t activation_bytes, step_bytes; /* step_bytes is the device's part of activation_bytes */
+    int64_t swap_bytes;                   /* of the host, at most, for preempted requests */
 };
 
-/* What may be taken of a device's memory: what is free, and with a share no more than leaves the
- * rest of its total untouched, what others took counted in. host_bytes: that are available to
- * the host. */
+/* What may be used of a device's memory: what is free, and with a share, no more than leaves the
+ * rest of its total untouched, including what other processes use. host_bytes: available to the
+ * host. */
 int64_t device_share_bytes(const struct device_memory *m, double share, int64_t host_bytes);
 
-/* What gives way goes to so many bytes of the host's memory, unless that is said otherwise. */
+/* Host memory for swapped requests, unless an option sets it. */
 int64_t memory_swap_bytes(int64_t kv_cache_bytes);
 
-/* A context that was not asked for is cut so that n_seqs_max requests of that length fit in a
+/* A context that was not requested is cut so that n_seqs_max requests of that length fit in a
  * share of what the weights and the activations leave. OSP_EINVAL: a limit out of range.
  * OSP_ENOMEM: not even one request of the context fits; the message has the numbers, and options
  * that would help with values. */
 CHECKED enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
                                          const struct memory_request *request, int64_t weight_bytes,
                                          int64_t available_bytes);
-/* The same without advice; *out has what was chosen, and what one request would need, where it
- * does not fit. */
+/* The same without advice. When it does not fit, *out has what was chosen and what one request
+ * would need. */
 CHECKED enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_config *c,
                                         const struct memory_request *request, int64_t weight_bytes,
                                         int64_t available_bytes);

@@ -10,7 +10,7 @@
 
 enum { TABLE_BYTES_MAX = 8192 };
 
-/* "  weights              13.5 MB  "; the caller goes on. */
+/* Begins a row: "  weights              13.5 MB  "; the caller completes it. */
 static void row(struct buf *out, const char *what, int64_t n_bytes)
 {
     char bytes[16];
@@ -45,7 +45,7 @@ static void write_weights(struct buf *out, const struct memory_plan *p,
     part(out, "output head", r->head_bytes, false);
     part(out, "routers", r->router_bytes, false);
     part(out, "norms", r->norm_bytes, false);
-    part(out, "less as MXFP4:", n_known - p->weight_bytes, false); /* what loading turns to it */
+    part(out, "less as MXFP4:", n_known - p->weight_bytes, false); /* saved by conversion */
     buf_putc(out, '\n');
 }
 
@@ -81,7 +81,7 @@ static void write_pages(struct buf *out, const struct memory_plan *p, const stru
                p->n_snapshot_pages);
 }
 
-/* What the plan was held to. */
+/* The limits of the plan. */
 static void write_limits(struct buf *out, const struct memory_plan *p,
                          const struct device_memory_info *info)
 {
@@ -106,7 +106,7 @@ static void write_total(struct buf *out, const struct memory_plan *p,
     row(out, "reserve", info->free_bytes > p->total_bytes ? info->free_bytes - p->total_bytes : 0);
     buf_puts(out, "stays free\n");
     row(out, "swap", p->swap_bytes);
-    buf_puts(out, "of the host's memory at most, once requests have to give way\n");
+    buf_puts(out, "of host memory at most, for preempted requests\n");
 }
 
 void memory_table_write(struct buf *out, const struct memory_plan *p, const struct gptoss_config *c,

@@ -18,7 +18,7 @@ enum osp_status pages_init(struct pages *p, int n_pages)
     p->n_pages = n_pages;
     p->n_free = n_pages;
     for (int i = 0; i < n_pages; i++)
-        p->free[i] = n_pages - 1 - i; /* low numbers are taken first */
+        p->free[i] = n_pages - 1 - i; /* low numbers are allocated first */
 out:
     if (st != OSP_OK)
         pages_release(p);

@@ -1,7 +1,7 @@
-/* Pages of the KV cache: a pool of page numbers of one group, reference counted, and the list of
+/* Pages of the KV cache: a reference-counted pool of page numbers of one group, and the list of
  * pages that a sequence holds in a group. Numbers only: the bytes belong to the model. Owned by
- * the scheduler, so by one thread. One of a page's references may be the prefix cache's; a page
- * that has no other is idle: it can be had by taking it from the cache. */
+ * the scheduler, so by one thread. One reference of a page may be the prefix cache's; a page with
+ * no other reference is idle and can be evicted from the cache. */
 #ifndef ENGINE_SCHED_PAGES_H
 #define ENGINE_SCHED_PAGES_H
 
@@ -50,7 +50,7 @@ static inline int page_list_end(const struct page_list *l)
 {
     return (l->first + l->n) * PAGE_TOKENS;
 }
-/* The page with that index, counted from position 0; -1: the list has not got it. */
+/* The page with that index, counted from position 0; -1: the list does not have it. */
 static inline int32_t page_list_at(const struct page_list *l, int index)
 {
     return index >= l->first && index < l->first + l->n ? l->numbers[index - l->first] : -1;
@@ -59,12 +59,12 @@ static inline int32_t page_list_at(const struct page_list *l, int index)
 void page_list_slide(struct page_list *l, struct pages *p, int oldest);
 void page_list_clear(struct page_list *l, struct pages *p); /* drops all */
 
-/* Writes a sequence's lists into its entry of a batch: their numbers stand from pages[*n_pages]
- * on, which moves behind them. */
+/* Writes a sequence's lists into its entry of a batch: their numbers are stored from
+ * pages[*n_pages] on, and *n_pages is advanced. */
 void page_lists_write(const struct page_list lists[N_PAGE_GROUPS], struct batch_seq *out,
                       int32_t *pages, int *n_pages);
 
-/* Pages that hold n positions from a page's start on. */
+/* Pages that hold n positions, counted from a page's start. */
 static inline int pages_of_tokens(int n_tokens)
 {
     return n_tokens / PAGE_TOKENS + (n_tokens % PAGE_TOKENS != 0);

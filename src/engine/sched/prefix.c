@@ -1,4 +1,4 @@
-/* The tree's nodes: adding, using, evicting; prefix_find.c looks things up. */
+/* The tree's nodes: adding, referencing, evicting; prefix_find.c looks up. */
 #include "engine/sched/prefix.h"
 
 #include <assert.h>
@@ -152,7 +152,7 @@ static void child_unlink(struct prefix_node *node)
 
 /* ---- life of a node ---- */
 
-/* NULL: no memory; what is not kept is computed again. */
+/* NULL: no memory; the page is not kept and will be recomputed. */
 static struct prefix_node *node_new(struct prefix *p, uint64_t hash)
 {
     struct prefix_node *node;
@@ -178,9 +178,8 @@ static void node_free(struct prefix *p, struct prefix_node *node)
     p->n_nodes--;
 }
 
-/* A leaf that nobody uses goes to its place in the list by its last use; a root without
- * children, and a leaf that must not be found, go for good. Gives the parent of what went, or
- * NULL. */
+/* An unreferenced leaf is put into the idle list by its last use; a root without children and an
+ * invalidated leaf are freed. Returns the parent of a freed node, or NULL. */
 static struct prefix_node *settle(struct prefix *p, struct prefix_node *node)
 {
     struct prefix_node *i = p->idle.first, *parent = node->parent;
@@ -219,7 +218,7 @@ static void evict(struct prefix *p, struct prefix_node *node)
     settle_up(p, node);
 }
 
-/* A window page that only the cache holds, of the list, oldest first. */
+/* Evicts the oldest window page of the list that only the cache holds. */
 static bool evict_window(struct prefix *p, int list)
 {
     struct pages *pages = &p->pages[GROUP_WINDOW];
@@ -298,7 +297,7 @@ void prefix_move_ref(struct prefix *p, struct prefix_node *from, struct prefix_n
     from->n_users--;
 }
 
-/* Leaves with the beginning of what e has, no cleaner than it, add nothing. */
+/* Leaves that hold a beginning of e's tokens, no cleaner than e, are useless beside e. */
 static void drop_beginnings(struct prefix *p, struct prefix_node *parent,
                             const struct prefix_entry *e)
 {

@@ -1,4 +1,4 @@
-/* Looking up: the longest chain of pages with the wanted tokens at whose end the window is kept,
+/* Look-up: the longest chain of pages with the requested tokens at whose end the window is kept,
  * too. */
 #include <assert.h>
 #include <limits.h>
@@ -40,7 +40,7 @@ struct prefix_node *prefix_find_root(const struct prefix *p, const char *salt, u
     return i;
 }
 
-/* A child that is a whole page with these tokens, clean or else not clean. */
+/* A child that is a whole page with these tokens, clean or not clean as asked. */
 static struct prefix_node *whole_child(const struct prefix *p, const struct prefix_node *parent,
                                        const int32_t *tokens, bool clean)
 {
@@ -66,12 +66,12 @@ int prefix_first_window(const struct prefix *p, int n_tokens)
 {
     int oldest = n_tokens - p->window_tokens + 1;
 
-    if (oldest >= n_tokens) /* a window of one: nothing before */
+    if (oldest >= n_tokens) /* a window of one position: no page before */
         return n_tokens / PAGE_TOKENS;
     return oldest > 0 ? oldest / PAGE_TOKENS : 0;
 }
 
-/* The window before n_tokens is kept by the chain. */
+/* True when the chain has the window pages before n_tokens. */
 static bool has_window(const struct prefix *p, const struct prefix_hit *h, int n_tokens)
 {
     for (int i = prefix_first_window(p, n_tokens); i * PAGE_TOKENS < n_tokens; i++) {
@@ -92,7 +92,7 @@ static int n_alike(const struct prefix_node *node, const int32_t *tokens, int n)
     return i;
 }
 
-/* The child of the chain's end with the most of the next tokens; gives how many. */
+/* The child of the chain's end with the longest match of the next tokens; returns its length. */
 static int partial_child(const struct prefix_node *parent, const struct prefix_query *w, int first,
                          struct prefix_node **out)
 {
@@ -114,7 +114,7 @@ static int partial_child(const struct prefix_node *parent, const struct prefix_q
     return n_best;
 }
 
-/* Goes down from `node`, which is at `depth`, as far as whole pages match. */
+/* Follows whole-page matches from `node`, which is at `depth`. */
 static int descend(const struct prefix *p, struct prefix_node *node, int depth,
                    const struct prefix_query *w, bool clean, struct prefix_node **path)
 {
@@ -127,7 +127,7 @@ static int descend(const struct prefix *p, struct prefix_node *node, int depth,
     return depth;
 }
 
-/* The furthest position at which one can go on with that chain. */
+/* Sets the furthest position of that chain at which a sequence can resume. */
 static void choose_end(const struct prefix *p, struct prefix_node *root,
                        const struct prefix_query *w, struct prefix_hit *h)
 {
@@ -171,7 +171,8 @@ static int clean_of(const struct prefix_hit *h)
     return INT_MAX;
 }
 
-/* A chain that leaves the clean one at `depth` for what is not clean, if that leads further. */
+/* Tries a chain that leaves the clean one at `depth` for pages that are not clean, if it is
+ * longer. */
 static void try_branch(struct prefix *p, struct prefix_node *root, const struct prefix_query *w,
                        int depth, struct prefix_hit *best)
 {
@@ -180,7 +181,7 @@ static void try_branch(struct prefix *p, struct prefix_node *root, const struct 
 
     if (from->first_child == NULL ||
         (from->first_child->after_sibling == NULL && from->first_child->n_clean == PAGE_TOKENS))
-        return; /* no other than the clean one */
+        return; /* there is only the clean chain */
     memcpy(h.path, p->path[0], (size_t)depth * sizeof *h.path);
     h.depth = descend(p, depth > 0 ? h.path[depth - 1] : root, depth, w, false, h.path);
     if (h.depth == depth)

@@ -1,4 +1,4 @@
-/* Hashes of the prefix cache's table, and the look-ups that both of its files need. */
+/* Hashes of the prefix cache's table, and look-ups that both of its files need. */
 #ifndef ENGINE_SCHED_PREFIX_HASH_H
 #define ENGINE_SCHED_PREFIX_HASH_H
 

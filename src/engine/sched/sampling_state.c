@@ -1,4 +1,4 @@
-/* Lists of ids, sorted, and their copies for a step. */
+/* Sorted lists of ids, and their copies in a batch. */
 #include "engine/sched/sampling_state.h"
 
 #include <assert.h>
@@ -10,12 +10,12 @@
 #include "base/memory.h"
 
 enum {
-    /* Of a step, all sequences together, unless one alone needs more: 8 MiB, 2 MiB and 16 MiB. */
+    /* Limits of a step, all sequences together, unless one alone needs more: 8, 2 and 16 MiB. */
     STEP_SEEN_MAX = 1 << 20,
     STEP_BIASES_MAX = 1 << 18,
     STEP_MASK_WORDS_MAX = 1 << 22
 };
-static_assert((int)SAMPLING_BIASES_MAX < (int)STEP_BIASES_MAX, "a sequence's fit into a step");
+static_assert((int)SAMPLING_BIASES_MAX < (int)STEP_BIASES_MAX, "one sequence's fit into a step");
 
 static int min_int(int a, int b)
 {
@@ -35,9 +35,9 @@ static enum osp_status check_id(const char *field, int i, int32_t id, int n_ids)
     return OSP_OK;
 }
 
-/* ---- what prompt and answer have ---- */
+/* ---- ids of prompt and answer ---- */
 
-/* Where the first of n entries with at least this id is. */
+/* Index of the first of n entries with at least this id. */
 static int find_seen(const struct batch_seen *seen, int n, int32_t id)
 {
     int from = 0;
@@ -72,7 +72,7 @@ static enum osp_status init_seen(struct sampling_state *d, const struct sampling
     TRY(mem_try_aligned(&d->seen, (size_t)min_int(w->n_tokens_max, w->n_ids), sizeof(*d->seen),
                         "ids that a request has seen"));
     if (!has_repetition)
-        goto out; /* the other two look at the answer alone */
+        goto out; /* the other two penalties count the answer alone */
     TRY(mem_try_array(&ids, (size_t)w->n_prompt, sizeof(*ids), "ids of a prompt"));
     memcpy(ids, w->prompt, (size_t)w->n_prompt * sizeof(*ids));
     qsort(ids, (size_t)w->n_prompt, sizeof(*ids), by_id);
@@ -127,7 +127,7 @@ out:
     return st;
 }
 
-/* Stop tokens first: of two entries of an id, theirs stays. */
+/* Stop tokens first: of two entries of an id, the stop token's stays. */
 static int by_id_and_bias(const void *a, const void *b)
 {
     const struct batch_bias *left = a, *right = b;
@@ -228,7 +228,7 @@ static bool is_below_tokens_min(const struct sampling_state *d, int n_generated)
     return n_generated < d->tokens_min;
 }
 
-/* Whether the mask allows an id that `early` does not rule out. */
+/* True when the mask allows an id that `early` does not exclude. */
 static bool can_continue(const struct sampling_state *d)
 {
     int n_more = 0;
@@ -240,7 +240,7 @@ static bool can_continue(const struct sampling_state *d)
     return n_more > 0;
 }
 
-/* A form whose text can only end here ends the answer, whatever tokens_min says. */
+/* A grammar that can only end here ends the answer, even before tokens_min. */
 static bool is_stop_masked(const struct sampling_state *d, int n_generated)
 {
     return is_below_tokens_min(d, n_generated) && (!d->has_grammar || can_continue(d));
@@ -283,7 +283,7 @@ void sampling_state_fill(const struct sampling_state *d, int n_generated, struct
     sampling_state_count(d, n_generated, filled);
 }
 
-/* As many as all sequences need, but no more than `most`, unless one alone does. */
+/* What all sequences need, at most `most`, unless one sequence needs more. */
 static int step_max(int n_seqs_max, int n_each, int most)
 {
     const int64_t all = (int64_t)n_seqs_max * n_each;

@@ -182,7 +182,7 @@ static void running_unlink(struct sched *s, struct seq *q)
     memmove(s->running + i, s->running + i + 1, (size_t)(s->n_running - i) * sizeof(struct seq *));
 }
 
-/* What was sent runs, but for nobody. */
+/* The rows of a sent step still run; their results are dropped. */
 static void discard_chunk(struct step_plan *plan, const struct seq *q)
 {
     for (int i = 0; i < plan->n_chunks; i++)

@@ -1,17 +1,18 @@
-/* The scheduler: which rows of which sequences make the next step, and what a finished step
- * changes. A pure function of its state and of the clock values that it is given: no device, no
- * socket, no lock, no clock. Owned by one thread; tests/sim_engine.c runs it for millions of
- * seeded steps.
+/* The scheduler: which rows of which sequences make up the next step, and what a finished step
+ * changes. A pure function of its state and of the clock values passed to it: no device, no socket,
+ * no lock, no clock. Owned by one thread; tests/sim_engine.c runs it for millions of seeded steps.
  *
- * Policy (docs/engine.md): every running sequence that generates gets its row in every step;
- * what is left of the step's budget goes to prompts in chunks, few enough rows that those who
- * generate need not wait long. The client that was served least is next, and of its requests the
- * one of the lowest priority number, then of the user that was served least, then the oldest;
- * nobody is passed more often than a known number of times. A sequence is admitted when the
- * pages of its prompt are free or only cached; it takes more as it grows. When there are none,
- * those of the client that runs most give way, of these the one of the highest priority number,
- * then the youngest: their pages go to the host's memory (moves of the plan), or are computed
- * again in the arithmetic that made them. The first in that order always goes on. */
+ * Policy (docs/engine.md):
+ * - Every decoding sequence has one row in every step. The rest of the step's row budget goes to
+ *   prefill chunks; their size is limited so that decode requests do not wait long.
+ * - Admission: the client served least is next. Among its requests, the lowest priority number is
+ *   next, then the user served least, then the oldest request. Bypasses are bounded.
+ * - A sequence is admitted when the pages of its prompt are free or held by the prefix cache alone.
+ *   It allocates more pages as it grows.
+ * - Preemption: when no page is left, the client with the most running sequences loses one: the one
+ *   with the highest priority number, then the youngest. Its pages are swapped to host memory
+ *   (moves of the plan), or recomputed later in the arithmetic that made them. The first sequence
+ *   in preemption order is never preempted. */
 #ifndef ENGINE_SCHED_SCHED_H
 #define ENGINE_SCHED_SCHED_H
 
@@ -24,19 +25,18 @@
 enum {
     SCHED_STOP_IDS_MAX = 24, /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
     SCHED_MESSAGE_END_IDS_MAX = 4,
-    PREEMPTIONS_MAX =
-        3, /* who gave way so often does so no more for later ones, whatever their priority */
-    /* Later requests of the same client that may be admitted before one that waits, and requests
-     * of other clients before one of a client of which some wait. Then every second place is for
-     * those who were passed so often, in that order: sched_bypass_bound(). */
+    PREEMPTIONS_MAX = 3, /* preemptions of a sequence; then later sequences no longer preempt it */
+    /* Later requests of the same client that may be admitted before a waiting request, and requests
+     * of other clients that may be admitted before a waiting client's. A request or client bypassed
+     * so often is due; every second admission goes to those due, in order: sched_bypass_bound(). */
     BYPASS_MAX_DEFAULT = 1024,
-    PREFILL_ROWS_MIN = 16, /* of prompts in every step, however slow the machine */
+    PREFILL_ROWS_MIN = 16, /* in every step, however slow the machine */
     OLDEST_PREFILL_PART =
-        4 /* the prompt admitted first, and the one that gives way last, get 1/4 each */
+        4 /* the prompt admitted first, and the one preempted last, get 1/4 of the rows each */
 };
 
-/* While somebody generates, a step is planned to take no longer than this, or than this many steps
- * of the generated rows alone, whichever is more. */
+/* A step with decode rows is planned to take at most STEP_TARGET_NS, or STEP_TARGET_FACTOR times
+ * what its decode rows take alone, whichever is more. */
 #define STEP_TARGET_NS     100e6
 #define STEP_TARGET_FACTOR 4.0
 
@@ -44,14 +44,14 @@ struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
     int context_tokens_max, window_tokens;
     int n_pages[N_PAGE_GROUPS];
-    int n_host_pages[N_PAGE_GROUPS]; /* for sequences that gave way */
+    int n_host_pages[N_PAGE_GROUPS]; /* for swapped sequences */
     int bypass_max;                  /* see BYPASS_MAX_DEFAULT */
-    int slot_share; /* a client runs at most so many sequences for each free slot; 0: no limit */
+    int slot_share; /* sequences a client may run for each free slot; 0: no limit */
     bool no_prefix_cache;
     int32_t message_end_ids
-        [SCHED_MESSAGE_END_IDS_MAX]; /* that end a message: one may go on behind it */
+        [SCHED_MESSAGE_END_IDS_MAX]; /* tokens that end a message, where later prompts go on */
     int n_message_end_ids;
-    struct batch_counts lists; /* sampling_state_max(); a sequence's lists fit in by themselves */
+    struct batch_counts lists; /* sampling_state_max(); one sequence's lists always fit */
     int32_t stop_ids[SCHED_STOP_IDS_MAX];
     int n_stop_ids;
 };
@@ -62,9 +62,9 @@ enum seq_end {
     SEQ_END_NONE,
     SEQ_END_STOP,     /* its last token is a stop token */
     SEQ_END_LENGTH,   /* n_tokens_max reached */
-    SEQ_END_CANCELED, /* taken out by sched_remove */
+    SEQ_END_CANCELED, /* removed by sched_remove */
     SEQ_END_TIMEOUT,  /* likewise, past its deadline */
-    SEQ_END_FAILED    /* nothing could be drawn from its logits, or the device failed */
+    SEQ_END_FAILED    /* no token could be sampled from its logits, or the device failed */
 };
 
 struct seq_times {
@@ -73,88 +73,88 @@ struct seq_times {
 
 struct prefix_node;
 
-/* A token list and its page lists. Its memory belongs to the one who made it; from sched_add until
- * it is SEQ_ENDED the scheduler is the only one to change it. */
+/* A token list and its page lists. The caller of seq_init() owns its memory; from sched_add() until
+ * it is SEQ_ENDED only the scheduler changes it. */
 struct seq {
-    int32_t *tokens; /* (n_tokens_max): the prompt, then what was drawn; never moves */
+    int32_t *tokens; /* (n_tokens_max): the prompt, then the sampled tokens; never moves */
     int n_prompt, n_tokens, n_tokens_max;
-    int n_stored; /* positions whose K and V lie in the pages */
+    int n_stored; /* positions whose K and V are in the pages */
     struct page_list pages[N_PAGE_GROUPS];
     struct batch_sample
         sampling_params; /* temperature, top_k, ..., seed; row and position are set a step */
-    bool is_uncached;    /* neither takes from the prefix cache nor gives to it */
-    bool is_exact;       /* takes from it only what its own prompt would give, bit for bit */
+    bool is_uncached;    /* does not use the prefix cache, neither reads nor adds */
+    bool is_exact;       /* reads only pages that its own prompt would compute, bit for bit */
     const char *salt;    /* of its prefix tree; borrowed; may be NULL */
-    int n_cached;        /* positions that it had from the cache when it was first admitted */
+    int n_cached;        /* positions found in the cache when it was first admitted */
     struct sampling_state lists;
-    bool
-        has_prompt_logprobs; /* the log-probability of every token of its prompt but the first is told, */
-    int n_top_prompt_logprobs; /* with so many of the likeliest beside it */
-    bool
-        is_prompt_only; /* ends when its prompt is computed: what is drawn then is no token of it */
+    bool has_prompt_logprobs;  /* log-probabilities of all its prompt's tokens but the first */
+    int n_top_prompt_logprobs; /* likeliest tokens beside each of them */
+    bool is_prompt_only; /* ends when its prompt is computed; the token sampled then is dropped */
     bool is_constrained; /* its mask depends on its last token: see sched_mask_ready() */
-    bool ignore_stop;    /* of the limits' stop ids; */
-    int32_t stop_ids[OSP_STOP_TOKENS_MAX]; /* (n_stop_ids) and its own, which end it in any case */
+    bool ignore_stop;    /* the stop ids of the limits do not end it */
+    int32_t stop_ids[OSP_STOP_TOKENS_MAX]; /* (n_stop_ids) its own, which always end it */
     int n_stop_ids;
     int priority;           /* lower goes first, among the requests of one client */
-    const char *client_key; /* whose share it takes; borrowed; NULL: of those who give none; */
-    const char *user_key;   /* and which part of that; likewise */
+    const char *client_key; /* client whose share it uses; borrowed; NULL: the unnamed client */
+    const char *user_key;   /* user of that client; likewise */
     uint64_t deadline_ns;   /* 0: none */
     enum seq_state state;
     enum seq_end end;
     enum sample_failure
-        failure; /* of a draw that ended it as SEQ_END_FAILED; 0: it was not a draw */
+        failure; /* of the sample that ended it as SEQ_END_FAILED; 0: no sample failed */
     struct seq_times times;
-    void *owner; /* the scheduler never looks at it */
+    void *owner; /* not used by the scheduler */
 
-    /* the scheduler's own */
+    /* private to the scheduler */
     struct client *client, *user; /* user->parent is the client */
-    int64_t arrival, admission;   /* numbers in order */
-    struct bypass bypass;         /* by later ones of the client that were admitted */
-    int rank;                     /* so many of its client give way after it */
+    int64_t arrival, admission;   /* sequence numbers */
+    struct bypass bypass;         /* by later requests of the client */
+    int rank;                     /* among its client's sequences in preemption order; 0: last */
     struct seq *before, *after;   /* in the queue */
-    int n_rows;                   /* of it in the step that is planned */
-    int n_logprobs_done; /* has_prompt_logprobs: positions whose logits were told of, or are under way */
-    bool is_in_flight;        /* has rows in the step under way, */
-    bool is_token_pending;    /* which draws its next token, */
-    int pending_sample;       /* as this one of its samples */
-    enum seq_end end_pending; /* ends so, whatever that is; SEQ_END_NONE: it goes on */
-    bool needs_mask;          /* is held, and its last token has not made a mask yet */
-    int n_charged;            /* positions that its client was charged for */
+    int n_rows;                   /* its rows in the planned step */
+    int n_logprobs_done; /* has_prompt_logprobs: positions whose logits are reported or in flight */
+    bool is_in_flight;   /* has rows in the step in flight */
+    bool is_token_pending; /* the step in flight samples its next token */
+    int pending_sample;    /* is_token_pending: index of that sample in the step */
+    enum seq_end
+        end_pending; /* how it ends when that step is committed; SEQ_END_NONE: it does not */
+    bool needs_mask; /* is_constrained, and the mask for its last token is missing */
+    int n_charged;   /* positions that its client was charged for */
     int n_preempted;
-    struct page_list host[N_PAGE_GROUPS]; /* is_swapped: its pages' places in the host's memory */
+    struct page_list host[N_PAGE_GROUPS]; /* is_swapped: the places of its pages in host memory */
     bool is_swapped;
     struct prefix_node
-        *node;     /* of its last page that is in the prefix cache; a root; NULL: uncached */
-    int n_chained; /* pages that are */
-    bool is_cut;   /* the cache has others for the rest */
-    int n_clean;   /* positions that are clean in what it took; INT_MAX: all */
+        *node;     /* of its last page in the prefix cache, or the root; NULL: uncached */
+    int n_chained; /* its pages that are in the prefix cache */
+    bool is_cut;   /* no further page is added: the cache has other pages for these tokens */
+    int n_clean;   /* clean positions of what it found in the cache; INT_MAX: all */
 };
 
-/* Copies the prompt. n_tokens_max counts prompt and answer; the caller has checked it against the
- * limits. */
+/* Copies the prompt. n_tokens_max counts prompt and answer; the caller has checked it with
+ * sched_can_fit(). */
 CHECKED enum osp_status seq_init(struct seq *q, const struct sched_limits *l, const int32_t *prompt,
                                  int n_prompt, int n_tokens_max);
-void seq_release(struct seq *q); /* accepts a zeroed one; it must hold no page */
+void seq_release(struct seq *q); /* accepts a zeroed sequence; it must hold no page */
 
-/* One sequence's rows in a step: positions [first, first + n_rows). The last of them may have a
- * token that the step under way draws. */
+/* One sequence's rows in a step: positions [first, first + n_rows). The token of the last row may
+ * still be sampled by the step in flight. */
 struct step_chunk {
-    struct seq
-        *seq; /* NULL: it has left since the step was sent, and nobody wants what these rows give */
+    struct seq *seq; /* NULL: it left after the step was sent; its results are dropped */
     int first, n_rows;
-    bool is_sampled; /* a token is drawn from the last row */
-    int n_prompt_logprobs; /* rows, the last ones but for one that draws: the token behind each is known, and scored */
+    bool is_sampled; /* a token is sampled from the last row */
+    /* Rows whose logits give the log-probability of the prompt's next token: the last rows of the
+     * chunk, before the row that is sampled. */
+    int n_prompt_logprobs;
 };
 
-/* Position of the first row that is told of. */
+/* Position of the first row with prompt_logprobs. */
 static inline int chunk_first_logprob(const struct step_chunk *p)
 {
     return p->first + p->n_rows - p->is_sampled - p->n_prompt_logprobs;
 }
 
-/* To be done in order before the step, whatever its parts. `to` and `from` are pages, but for
- * the one that is a place in the host's memory. */
+/* To be done in order before the step, even if it has no chunks. `to` and `from` are pages; a swap
+ * has a place in host memory as one of them. */
 enum move_kind { MOVE_COPY, MOVE_SWAP_OUT, MOVE_SWAP_IN };
 struct page_move {
     enum move_kind kind;
@@ -165,13 +165,13 @@ struct page_move {
 struct step_plan {
     struct page_move *moves; /* (n_moves) */
     int n_moves;
-    struct step_chunk *chunks; /* (n_chunks) generated rows first */
+    struct step_chunk *chunks; /* (n_chunks) decode rows first */
     int n_chunks, n_rows, n_prefill_rows, n_sampled, n_prompt_logprobs, n_pages;
     bool has_begun;
-    bool is_ahead;       /* made while the step before was under way, */
-    bool is_sent;        /* and given to the device then: it begins as it is, whoever leaves */
+    bool is_ahead;       /* made while the step before was in flight */
+    bool is_sent;        /* queued on the device: it begins as it is, even if sequences leave */
     bool is_valid;       /* nothing has changed since it was made */
-    struct batch *batch; /* laid out, but for tokens that were not known then; NULL: not yet */
+    struct batch *batch; /* laid out, except for tokens that were unknown then; NULL: not yet */
 };
 
 struct sched;
@@ -195,25 +195,25 @@ CHECKED enum osp_status sched_new(struct sched **out, const struct sched_limits 
 void sched_free(struct sched *s); /* accepts NULL; no sequence may be in it */
 struct sched_stats sched_stats(const struct sched *s);
 
-/* Pages a running sequence holds at most between two steps of the sliding-window group. */
+/* Pages of the sliding-window group that a running sequence holds at most between two steps. */
 int sched_window_pages(int window_tokens);
-/* Pages of the window group that the chunks of one step need on top, all sequences together. */
+/* Pages of that group that the chunks of one step need in addition, all sequences together. */
 int sched_chunk_pages(int n_batch_tokens_max);
 /* True when a sequence of n_tokens_max can be admitted to an empty scheduler. */
 bool sched_can_fit(const struct sched_limits *l, int n_tokens_max);
 
-/* How often a sequence, by others of its client, or a client, by other clients, can have been
- * passed when it is admitted. */
+/* The most bypasses that a sequence (by others of its client) or a client (by other clients) can
+ * have when it is admitted. */
 int64_t sched_bypass_bound(const struct sched_limits *l, const struct bypass *p);
 
-/* Puts q into the queue. OSP_ENOMEM: there is none to remember its client by; q has ended. */
+/* Puts q into the queue. OSP_ENOMEM: no memory for its client's record; q has ended. */
 CHECKED enum osp_status sched_add(struct sched *s, struct seq *q);
-/* Takes q out, waiting or running, and ends it. False: it has rows in the step under way, gets
- * no more, and is taken out when that is committed, as its end or as this one. */
+/* Removes q, waiting or running, and ends it. False: it has rows in the step in flight. Then it
+ * gets no more rows, and ends when that step is committed: by its own end, else with `end`. */
 bool sched_remove(struct sched *s, struct seq *q, enum seq_end end);
-/* A sequence that is past its deadline, and not about to leave; or NULL. */
+/* A sequence that is past its deadline and not leaving already; or NULL. */
 struct seq *sched_expired(const struct sched *s, uint64_t now_ns);
-/* Any sequence that is in it, or NULL. */
+/* Any sequence of the scheduler, or NULL. */
 struct seq *sched_any(const struct sched *s);
 /* The running sequences, 0 <= i < sched_n_running(), in order of admission. */
 int sched_n_running(const struct sched *s);
@@ -225,20 +225,20 @@ struct seq *sched_next_waiting(const struct seq *q);
 bool seq_is_leaving(const struct seq *q);
 /* True when q has no rows until sched_mask_ready() is called for its last token. */
 bool seq_needs_mask(const struct seq *q);
-/* Admits, and plans the next step: valid until the next call. No parts: there is nothing to do.
- * While a step is under way it plans ahead, as if all went on that it draws for: no parts then
- * mean that its tokens have to be known first. Called again when they are, it gives the same
- * plan if all did go on, else another one, whose moves begin with those of the first one. */
+/* Admits requests and plans the next step; the plan is valid until the next call. A plan without
+ * chunks means that there is nothing to do. While a step is in flight, it plans ahead as if no
+ * sequence ended with that step; a plan without chunks then means that the tokens are needed first.
+ * Called again after the commit, it returns the same plan if no sequence did end, else a new plan
+ * whose moves begin with those of the first one. */
 const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns);
-/* The plan's moves are done. They are to be even if it has no parts: the prefix cache may have
- * kept their pages of one that has left. */
+/* The plan's moves are done. They must be done even if the plan has no chunks: the prefix cache may
+ * have kept the pages of a sequence that has left. */
 void sched_moves_done(struct sched *s);
-/* Whether the step that was planned ahead, and whose batch is laid out, can be given to the
- * device while the one before is under way: it moves no page, and nothing but tokens depends on
- * what that one draws. */
+/* True when the step planned ahead, whose batch is laid out, can be queued on the device behind the
+ * step in flight: it moves no page, and nothing except tokens depends on what that step samples. */
 bool sched_can_send(const struct sched *s);
-/* It was. Until it begins, when the step under way is committed, sched_plan() gives the same
- * plan; who leaves meanwhile has no part in it any more. */
+/* The step was queued. Until it begins, when the step in flight is committed, sched_plan() returns
+ * the same plan; the chunks of sequences that leave meanwhile have seq == NULL. */
 void sched_mark_sent(struct sched *s);
 /* The step that has begun and is not committed; NULL: none. */
 const struct step_plan *sched_in_flight(const struct sched *s);
@@ -248,23 +248,24 @@ const struct step_plan *sched_next(const struct sched *s);
  * sched_predict_ns() is 0 before such a step has run. The plan has rows. */
 double sched_predict_ns(const struct sched *s, const struct step_plan *plan);
 double sched_limit_ns(const struct sched *s, const struct step_plan *plan);
-/* The planned step, in which all tokens are known or which was sent, is on its way: what comes
- * later finds its rows stored. */
+/* The planned step, whose tokens are all known or which was sent, has been launched: from now on
+ * its rows count as stored. */
 void sched_begin(struct sched *s);
-/* The step under way has run, in step_ns; tokens: (n_prompt_logprobs + n_sampled) of the batch's samples. A
- * token < 0 is a failed draw. Sequences that end leave the scheduler, but the plan's parts still
- * name them, until sched_plan() is called. */
+/* The step in flight has run, in step_ns; tokens: (n_prompt_logprobs + n_sampled) of the batch's
+ * samples. A token < 0 is a failed sample (enum sample_failure). Sequences that end leave the
+ * scheduler, but the plan's chunks still name them until sched_plan() is called. */
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint64_t now_ns);
-/* The step under way has failed, or nobody wants its tokens. */
+/* The step in flight has failed, or its tokens are not needed. */
 void sched_abandon(struct sched *s);
-/* The mask of q, which is held, is that for its next draw. Without it q has no rows, and others
- * do not wait. */
+/* The mask of the constrained sequence q is ready for its next sample. Until then q has no rows;
+ * other sequences do not wait for it. */
 void sched_mask_ready(struct sched *s, struct seq *q);
 
-/* Bytes that the batch of any plan fits in, and the batch of the current plan, laid out there.
- * While a step is under way tokens that it draws are batch_token_sampled(), until it is called
- * again when they are known; NULL if more than tokens depends on them. */
+/* Bytes that hold the batch of any plan. */
 int64_t sched_batch_bytes_max(const struct sched_limits *l);
+/* The batch of the current plan, laid out in `memory` of that size. While a step is in flight, the
+ * tokens that it samples are batch_token_sampled(); a call after the commit fills them in. NULL:
+ * more than tokens depends on the step in flight. */
 const struct batch *sched_batch(struct sched *s, void *memory);
 
 #endif

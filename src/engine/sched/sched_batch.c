@@ -1,4 +1,4 @@
-/* From the plan of a step to the block of bytes that the device gets. */
+/* Writes the planned step as the contiguous batch that the device gets. */
 #include "engine/sched/sched_budget.h"
 
 int64_t sched_batch_bytes_max(const struct sched_limits *l)
@@ -17,8 +17,9 @@ int64_t sched_batch_bytes_max(const struct sched_limits *l)
     });
 }
 
-/* Added to the logit of a token that is known: greedily, it is drawn, and its log-probability
- * told, which is of the row as it came. Far above any logit, and far from overflow. */
+/* Added to the logit of the known next token of a prompt: greedy sampling then takes that token and
+ * reports its log-probability, which is computed before biases. Far above any logit, and far from
+ * overflow. */
 static const float KNOWN_BIAS = 1e30F;
 
 /* Writable views of a block that is being filled, and how far it is filled. */
@@ -80,7 +81,7 @@ static void fill_sample(struct filling *f, const struct seq *q)
     sampling_state_fill(&q->lists, seq_n_known(q) - q->n_prompt, f->batch, out, &f->lists);
 }
 
-/* The row of a prompt's position, of which is told how likely the next token is. */
+/* Samples the row of a prompt's position for the log-probability of the prompt's next token. */
 static void fill_prompt_logprobs(struct filling *f, const struct seq *q, int position, int row)
 {
     struct batch_bias *biases = writable(f->batch, f->batch->offset_biases);
@@ -99,7 +100,7 @@ static void fill_prompt_logprobs(struct filling *f, const struct seq *q, int pos
 
 static void fill_part(struct filling *f, const struct step_chunk *part)
 {
-    const int first_told = chunk_first_logprob(part);
+    const int first_logprob = chunk_first_logprob(part);
     struct batch_seq *seq = &f->seqs[f->n_seqs];
 
     seq->first_row = f->n_rows;
@@ -107,8 +108,8 @@ static void fill_part(struct filling *f, const struct step_chunk *part)
     fill_rows(f, part);
     page_lists_write(part->seq->pages, seq, f->pages, &f->n_pages);
     for (int i = 0; i < part->n_prompt_logprobs; i++)
-        fill_prompt_logprobs(f, part->seq, first_told + i,
-                             seq->first_row + first_told + i - part->first);
+        fill_prompt_logprobs(f, part->seq, first_logprob + i,
+                             seq->first_row + first_logprob + i - part->first);
     if (part->is_sampled)
         fill_sample(f, part->seq);
     f->n_seqs++;
@@ -135,7 +136,7 @@ static struct batch *lay_out(const struct step_plan *plan, void *memory)
     return b;
 }
 
-/* Whether more than the token's own place depends on a token that is not known yet. */
+/* True when more than a token's own place in the batch depends on a token that is not known yet. */
 static bool has_open_lists(const struct step_plan *plan)
 {
     for (int i = 0; i < plan->n_chunks; i++) {
@@ -147,7 +148,7 @@ static bool has_open_lists(const struct step_plan *plan)
     return false;
 }
 
-/* Tokens that were drawn since the batch was laid out: each is its sequence's last. */
+/* Fills in tokens that were sampled since the batch was laid out: each is its sequence's last. */
 static void fill_unknown(const struct step_plan *plan)
 {
     const struct batch_seq *seqs = BATCH_SEQS(plan->batch);

@@ -1,5 +1,5 @@
-/* How many rows of the next step each sequence has: one of who generates, and of prompts what
- * the rest of the step has room and time for. */
+/* How many rows of the next step each sequence has: one for each decoding sequence, and for prompts
+ * what the step's row and time budget leave. */
 #include "engine/sched/sched_budget.h"
 
 static int min_int(int a, int b)
@@ -7,16 +7,15 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-/* Whether the lists of q's draw fit beside those that `counts` has; then they are counted. Lists
- * are longer than a step's room only where there are very many of them: then those who were
- * admitted last wait for a later step. */
+/* True, and counted, when the sampling lists of q fit into the batch beside those in `counts`. Only
+ * very many long lists do not fit; then the sequences admitted last wait for a later step. */
 static bool lists_fit(const struct sched *s, const struct seq *q, struct batch_counts *counts)
 {
     const struct batch_counts *max = &s->limits.lists;
     struct batch_counts with = *counts;
 
     sampling_state_count(&q->lists, seq_n_known(q) - q->n_prompt, &with);
-    with.n_seen += q->is_token_pending && q->lists.seen != NULL; /* it may be a new one */
+    with.n_seen += q->is_token_pending && q->lists.seen != NULL; /* its id may be new */
     if (with.n_seen > max->n_seen || with.n_biases > max->n_biases ||
         with.n_mask_words > max->n_mask_words)
         return false;
@@ -29,14 +28,13 @@ static int prefill_rows_left(const struct seq *q)
     return q->end_pending != SEQ_END_NONE ? 0 : q->n_prompt - q->n_stored - q->n_rows;
 }
 
-/* Rows of prompts that a step gives: n_rows in all; and n_spare rows of logits, beyond the one
- * that every sequence has for its draw, for prompts that are scored. */
+/* Prefill rows left in the step: n_rows; and n_spare rows of logits for prompt_logprobs, beyond the
+ * one that every sequence has for its sample. */
 struct row_budget {
     int n_rows, n_spare;
 };
 
-/* Rows that q can have on top of those that it has. A prompt that is scored needs a row of
- * logits for each. */
+/* Rows that q can have in addition. With prompt_logprobs each row needs a row of logits. */
 static int prefill_rows_allowed(const struct row_budget *g, const struct seq *q)
 {
     const int n = min_int(prefill_rows_left(q), g->n_rows);
@@ -56,13 +54,13 @@ static void assign_rows(struct row_budget *g, struct seq *q, int n)
     g->n_rows -= n;
 }
 
-/* Whether it can have a row behind the last token that it has or will have. */
+/* True when q can have a decode row for its last token, known or pending. */
 static bool can_continue(const struct seq *q)
 {
     return q->end_pending == SEQ_END_NONE && !q->needs_mask && seq_n_known(q) < q->n_tokens_max;
 }
 
-/* Rows of prompts that the step can take beside n_decode_rows others. */
+/* Prefill rows that the step can take beside n_decode_rows. */
 static int prefill_rows_max(const struct sched *s, int n_decode_rows)
 {
     int n_free = s->limits.n_batch_tokens_max - n_decode_rows, n;
@@ -72,14 +70,14 @@ static int prefill_rows_max(const struct sched *s, int n_decode_rows)
         return n_free;
     alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
     if (alone_ns == 0)
-        return n_free; /* no step without prompts has run: what a step costs at least is not known */
+        return n_free; /* no step without prefill rows has run: what it takes is unknown */
     if (alone_ns * STEP_TARGET_FACTOR > limit_ns)
         limit_ns = alone_ns * STEP_TARGET_FACTOR;
     n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, limit_ns);
     return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
 }
 
-/* Of two of one client. */
+/* a and b are of one client. */
 static bool prompt_comes_before(const struct seq *a, const struct seq *b)
 {
     if (a->priority != b->priority)
@@ -89,8 +87,8 @@ static bool prompt_comes_before(const struct seq *a, const struct seq *b)
     return a->arrival < b->arrival;
 }
 
-/* The client whose prompt comes first: of those with rows left the one that was served least, of
- * equals the one with the oldest of them; NULL: none has. */
+/* The client whose prompt is next: among clients with prefill rows left the one served least, among
+ * equals the one with the oldest such request; NULL: no client has any left. */
 static const struct client *next_client(const struct sched *s, const struct row_budget *g)
 {
     const struct seq *best = NULL;
@@ -121,7 +119,7 @@ static struct seq *next_prompt(const struct sched *s, const struct row_budget *g
     return best;
 }
 
-/* The first in the list with rows of a prompt left has its part of n_part whatever comes. */
+/* The first sequence in the list with prefill rows left gets up to n_part rows. */
 static void assign_first(struct row_budget *g, struct seq *const *list, int n, int n_part)
 {
     for (int i = 0; i < n; i++) {
@@ -141,13 +139,13 @@ static void assign_prefill(struct sched *s, int n_rows)
     struct seq *q;
 
     assign_first(&g, s->preempt_order, s->n_preempt_order,
-                 n_part);                               /* who stays last: see pages_alloc_rows */
-    assign_first(&g, s->running, s->n_running, n_part); /* who was admitted first */
+                 n_part);                               /* preempted last: see pages_alloc_rows */
+    assign_first(&g, s->running, s->n_running, n_part); /* admitted first */
     while ((q = next_prompt(s, &g)) != NULL)
         assign_rows(&g, q, prefill_rows_allowed(&g, q));
 }
 
-/* Each row that is told of has a list of one bias: see sched_batch.c. */
+/* Each row with prompt_logprobs has a list of one bias: see sched_batch.c. */
 static void check_logprobs_fit(const struct sched *s, struct seq *q, struct batch_counts *lists)
 {
     const int n_prompt_logprobs = seq_n_logprobs(q),
@@ -158,7 +156,7 @@ static void check_logprobs_fit(const struct sched *s, struct seq *q, struct batc
     lists->n_biases += min_int(n_prompt_logprobs, n_room);
 }
 
-/* A prompt whose end is in this step draws, too. */
+/* A prompt that ends in this step is sampled, too, and its lists must fit. */
 static void check_prompt_lists(struct sched *s, struct batch_counts *lists)
 {
     for (int i = 0; i < s->n_preempt_order; i++) {

@@ -1,4 +1,5 @@
-/* The rows of a step, before pages are found for them. Inside of the scheduler. */
+/* How many rows each sequence has in the next step, before pages are allocated for them. Private to
+ * the scheduler. */
 #ifndef ENGINE_SCHED_SCHED_BUDGET_H
 #define ENGINE_SCHED_SCHED_BUDGET_H
 
@@ -9,14 +10,14 @@ static inline bool seq_is_decoding(const struct seq *q)
     return q->n_stored >= q->n_prompt;
 }
 
-/* Its tokens, with the one that the step under way draws. */
+/* Its tokens, including the one that the step in flight samples. */
 static inline int seq_n_known(const struct seq *q)
 {
     return q->n_tokens + q->is_token_pending;
 }
 
-/* Rows of a prompt that is scored which can be computed without telling of them: they were told
- * of before. */
+/* has_prompt_logprobs: rows not stored yet whose log-probabilities were reported before (the
+ * sequence was preempted since). They need no row of logits. */
 static inline int seq_n_logprobs_done(const struct seq *q)
 {
     return q->has_prompt_logprobs && q->n_logprobs_done > q->n_stored
@@ -24,8 +25,8 @@ static inline int seq_n_logprobs_done(const struct seq *q)
                : 0;
 }
 
-/* Of its rows in the step that is planned, those whose logits are told of: the last row of a
- * prompt is not, which draws. */
+/* Of its rows in the planned step, those whose logits give prompt_logprobs. The last row of a
+ * prompt is not one of them: it is sampled. */
 static inline int seq_n_logprobs(const struct seq *q)
 {
     int end = q->n_stored + q->n_rows, n;
@@ -38,7 +39,7 @@ static inline int seq_n_logprobs(const struct seq *q)
     return n > 0 ? n : 0;
 }
 
-/* Sets n_rows of all in s->order. */
+/* Sets n_rows of all sequences in s->preempt_order. */
 void budget_assign(struct sched *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* Clients and users by key, and the counters that they take up their places with. */
+/* Clients and users by key, and their counters of served units. */
 #include "engine/sched/sched_clients.h"
 
 #include <assert.h>
@@ -36,9 +36,9 @@ static void list_unlink(struct client_list *l, struct client *client)
     l->n--;
 }
 
-/* ---- finding, making, forgetting ---- */
+/* ---- find, add, evict ---- */
 
-/* The NUL parts a client's key from its user's. */
+/* The NUL separates a client's key from its user's. */
 static uint64_t hash_of(const struct client *parent, const char *key)
 {
     return hash_bytes(parent->parent == NULL ? HASH_INIT : parent->hash, key, strlen(key) + 1);
@@ -49,7 +49,7 @@ static struct client **bucket_of(struct clients *c, uint64_t hash)
     return &c->bucket[hash % CLIENT_BUCKETS];
 }
 
-/* An idle one, with its children, which are idle too. */
+/* Frees an idle client with its children, which are idle, too. */
 static void forget(struct clients *c, struct client *client)
 {
     struct client **link = bucket_of(c, client->hash);
@@ -81,7 +81,7 @@ static struct client *find(struct clients *c, const struct client *parent, const
     return client;
 }
 
-/* The oldest idle ones make room; the new one is the latest. */
+/* Appends to the idle list; beyond its limit the oldest idle one is evicted. */
 static void remember(struct clients *c, struct client *client)
 {
     struct client *parent = client->parent;
@@ -122,11 +122,11 @@ static enum osp_status find_or_make(struct client **out, struct clients *c, stru
     return *out != NULL ? OSP_OK : make(out, c, parent, key != NULL ? key : "");
 }
 
-/* ---- taking a place ---- */
+/* ---- the first request ---- */
 
-/* The least counter among the children that wait for their turn; with nobody waiting, the most
- * that one had when it was admitted. Who gave way does not count: its counter may be far behind,
- * for others were served alone while it ran. */
+/* The least counter among the waiting children; with none waiting, the greatest counter that a
+ * child had when it was admitted. Preempted requests do not count: such a counter may be far
+ * behind. */
 static int64_t least_served(const struct client *parent)
 {
     int64_t least = INT64_MAX;

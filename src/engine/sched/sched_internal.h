@@ -9,11 +9,11 @@
 struct sched {
     struct sched_limits limits;
     struct pages pages[N_PAGE_GROUPS];
-    struct pages host[N_PAGE_GROUPS]; /* places in the host's memory */
+    struct pages host[N_PAGE_GROUPS]; /* places in host memory */
     struct prefix prefix;
     struct seq **running; /* (n_running) in order of admission */
-    struct seq **
-        preempt_order; /* (n_preempt_order) the same, who gives way last first; NULL: it gave way */
+    struct seq *
+        *preempt_order; /* (n_preempt_order) the same, preempted last first; NULL: was preempted */
     int n_running, n_preempt_order;
     struct seq *first_waiting, *last_waiting; /* in order of arrival */
     int n_waiting;
@@ -21,12 +21,10 @@ struct sched {
     struct clients clients;
     struct step_time step_time;
     struct step_plan plans[2];
-    struct step_plan *plan;      /* of the next step; once that has begun, of the step before it */
+    struct step_plan *plan;      /* of the next step */
     struct step_plan *in_flight; /* of the step that has begun and is not committed; NULL: none */
     int n_moves_max;
-    int64_t n_planned_ahead; /* steps that began as they were planned while another one ran */
-    int64_t n_sent,
-        n_wasted_rows; /* of them, those that were sent then; and rows of theirs for nobody */
+    int64_t n_planned_ahead, n_sent, n_wasted_rows; /* see struct sched_stats */
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
     int64_t n_cached_tokens, n_preemptions, n_swapped_pages, n_recomputed;
 };

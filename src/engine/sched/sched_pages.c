@@ -1,4 +1,4 @@
-/* Pages of sequences: taken when rows need them, given up when others need them more. */
+/* Pages of sequences: allocated for rows, released by preemption and at the end. */
 #include "engine/sched/sched_pages.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ void plan_move(struct sched *s, struct page_move move)
     s->plan->moves[s->plan->n_moves++] = move;
 }
 
-/* ---- giving way ---- */
+/* ---- preemption ---- */
 
 static int n_held(const struct seq *q)
 {
@@ -72,7 +72,7 @@ static void swap_out(struct sched *s, struct seq *q)
     s->n_swapped_pages += n_held(q);
 }
 
-/* q's pages go to the host's memory, or are computed again later. */
+/* q's pages are swapped to host memory, or recomputed later. */
 static void preempt(struct sched *s, struct seq *q)
 {
     assert(q->state == SEQ_RUNNING);
@@ -90,7 +90,7 @@ static void preempt(struct sched *s, struct seq *q)
     sched_requeue(s, q);
 }
 
-/* The last in order behind `rank` that holds pages of the group. */
+/* Preempts the last sequence after `rank` in order that holds pages of the group. */
 static bool preempt_lower(struct sched *s, int rank, enum page_group g)
 {
     for (int i = s->n_preempt_order - 1; i > rank; i--) {
@@ -113,7 +113,7 @@ static bool make_room(struct sched *s, enum page_group g, int rank)
     return true;
 }
 
-/* A page that is to be written has one owner. */
+/* A page that will be written has one owner. */
 static void assert_writable(const struct sched *s, const struct seq *q)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
@@ -135,13 +135,13 @@ void pages_alloc_rows(struct sched *s, int rank)
             }
             page_list_append(&q->pages[g], pages_alloc(&s->pages[g]));
         }
-    assert(rank > 0 || q->n_rows > 0); /* the first one always goes on */
+    assert(rank > 0 || q->n_rows > 0); /* the first sequence always makes progress */
     assert_writable(s, q);
 }
 
 /* ---- admission ---- */
 
-/* Pages of the group that a sequence will yet take for the tokens that it has, and one to grow. */
+/* Pages of the group that a sequence still needs for its tokens, and one to grow. */
 static int n_wanted(const struct sched *s, const struct seq *q, enum page_group g)
 {
     int n_end = pages_of_tokens(min_int(q->n_tokens + PAGE_TOKENS, q->n_tokens_max));
@@ -152,7 +152,7 @@ static int n_wanted(const struct sched *s, const struct seq *q, enum page_group 
     return max_int(n_end - l->n, 0);
 }
 
-/* q, or NULL, and all who run. */
+/* True when q (or NULL) and all running sequences have pages for their tokens. */
 static bool request_fits(const struct sched *s, const struct seq *q)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++) {

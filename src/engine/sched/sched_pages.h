@@ -1,25 +1,26 @@
-/* Which sequence gets which pages: what admission needs, who gives way when pages run out, and
- * what the prefix cache gives and gets. Inside of the scheduler. */
+/* Pages of sequences: admission, preemption when pages run out, and the exchange with the prefix
+ * cache. Private to the scheduler. */
 #ifndef ENGINE_SCHED_SCHED_PAGES_H
 #define ENGINE_SCHED_SCHED_PAGES_H
 
 #include "engine/sched/sched_internal.h"
 
-/* Between two steps: gives a waiting sequence the pages that it begins with, out of the prefix
- * cache or back from the host's memory, when the rest of its known tokens fits beside what those
- * who run will need for theirs. False, and nothing has changed: it does not. */
+/* Between two steps: gives a waiting sequence its first pages, from the prefix cache or swapped in
+ * from host memory, if the rest of its known tokens fits beside what the running sequences need for
+ * theirs. False, and nothing has changed: it does not fit. */
 bool pages_admit(struct sched *s, struct seq *q);
-/* Whether those who run get the pages of the next step without anybody giving way. */
+/* True when the running sequences get the pages of the next step without a preemption. */
 bool pages_are_enough(const struct sched *s);
-/* Gives s->order[rank] pages for its n_rows, or makes those fewer; those behind it give way. */
+/* Allocates pages for the n_rows of s->preempt_order[rank], or reduces n_rows; sequences after it
+ * in that order may be preempted for it. */
 void pages_alloc_rows(struct sched *s, int rank);
-/* A step has stored more of q: whole pages go to the prefix cache, those behind the window are
- * left. */
+/* A step has stored more of q: whole pages go to the prefix cache, pages before the window are
+ * released. */
 void pages_commit(struct sched *s, struct seq *q);
-/* q has ended: what it holds goes to the cache or is free. */
+/* q has ended: its pages go to the prefix cache or are freed. */
 void pages_release_seq(struct sched *s, struct seq *q);
 
-/* q, which runs, waits again, in its old place. */
+/* q, which was running, waits again in its old place in the queue. */
 void sched_requeue(struct sched *s, struct seq *q);
 
 #endif

@@ -26,14 +26,14 @@ static void admit(struct sched *s, uint64_t now_ns)
         s->n_cached_tokens += q->n_cached;
     }
 }
-/* ---- who gives way to whom ---- */
+/* ---- preemption order ---- */
 
 static bool is_kept(const struct seq *q)
 {
     return q->n_preempted >= PREEMPTIONS_MAX;
 }
 
-/* Of two of one client. */
+/* a and b are of one client. */
 static bool has_lower_priority(const struct seq *a, const struct seq *b)
 {
     if (is_kept(a) != is_kept(b))
@@ -43,9 +43,9 @@ static bool has_lower_priority(const struct seq *a, const struct seq *b)
     return a->arrival < b->arrival;
 }
 
-/* Of any two, when they have their ranks. A client's second one gives way before any client's
- * first: whoever runs little cannot be put out by the priorities or the number of another
- * client's requests. */
+/* a and b are any two with ranks. A client's second sequence is preempted before any client's
+ * first: neither the priorities nor the number of one client's requests preempt the only sequence
+ * of another client. */
 static bool is_preempted_after(const struct seq *a, const struct seq *b)
 {
     if (is_kept(a) != is_kept(b))
@@ -108,14 +108,14 @@ static void plan_parts(struct sched *s, bool generating)
             plan_part(s, s->running[i]);
 }
 
-/* What was planned and did not begin has moved pages; and those, it keeps. */
+/* A plan that did not begin has assigned pages already, so that its moves are kept. */
 static void plan_clear(struct step_plan *p)
 {
     *p = (struct step_plan){
         .chunks = p->chunks, .moves = p->moves, .n_moves = p->has_begun ? 0 : p->n_moves};
 }
 
-/* Whether it was planned ahead and all went as it was thought. */
+/* True when the plan was made ahead, and no sequence ended, left or came since. */
 static bool plan_holds(const struct step_plan *p)
 {
     if (p->has_begun || !p->is_valid)
@@ -147,7 +147,7 @@ const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
     plan_clear(plan);
     plan->is_ahead = s->in_flight != NULL;
     if (s->in_flight != NULL && !pages_are_enough(s))
-        return plan; /* somebody may have to give way, who has rows under way */
+        return plan; /* a preemption may be needed, of a sequence with rows in flight */
     make_plan(s, now_ns);
     plan->is_valid = plan->n_chunks > 0;
     return plan;

@@ -1,4 +1,4 @@
-/* What a sequence takes from the prefix cache when it is admitted, and gives to it as it grows. */
+/* What a sequence reads from the prefix cache at admission, and adds to it as it grows. */
 #include "engine/sched/sched_prefix.h"
 
 #include <assert.h>
@@ -10,11 +10,11 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-/* ---- taking ---- */
+/* ---- reading ---- */
 
-/* The last token is always computed: its logits are wanted; and so is a prompt whose logits are
- * all wanted, as far as they were not told yet. One that computed generated rows itself may not
- * have them from elsewhere if its tokens must be the same again. */
+/* The last token is always computed, because its logits are needed. So are the positions of a
+ * prompt with prompt_logprobs that were not reported yet. An exact sequence that computed decode
+ * rows itself may not read them from the cache: its tokens must stay the same. */
 static struct prefix_query memory_request_of(const struct seq *q)
 {
     const bool is_clean = q->is_exact || q->has_prompt_logprobs;
@@ -58,8 +58,8 @@ static void let_go(struct sched *s, struct seq *q)
     q->n_stored = 0;
 }
 
-/* The page that the hit ends in is written next: q gets one of its own with the same bytes.
- * False: there is no page for that. */
+/* The page in which the hit ends is written next: q gets a copy of its own. False: no page is
+ * free. */
 static bool copy_partial(struct sched *s, struct seq *q, const struct prefix_hit *h)
 {
     int32_t from[N_PAGE_GROUPS];
@@ -79,7 +79,7 @@ static bool copy_partial(struct sched *s, struct seq *q, const struct prefix_hit
     return taken;
 }
 
-/* The hit without its copy, as far as whole pages go. */
+/* Takes the hit's whole pages, without a copy of the partial one. */
 static bool take_whole(struct sched *s, struct seq *q, struct prefix_hit *h)
 {
     prefix_without_partial(&s->prefix, h);
@@ -116,7 +116,7 @@ bool chain_find(struct sched *s, struct seq *q)
     return take_hit(s, q, &h);
 }
 
-/* ---- giving ---- */
+/* ---- adding ---- */
 
 void chain_begin(struct sched *s, struct seq *q)
 {
@@ -154,8 +154,8 @@ static struct prefix_entry entry_of(const struct sched *s, const struct seq *q, 
                                                         q->n_prompt, message_ends)};
 }
 
-/* Somebody else's page has the same tokens: it takes the place of q's own where the bits are the
- * same, or where q does not mind. */
+/* Another sequence's page has the same tokens: it replaces q's own page if the bits are the same,
+ * or if q is not exact. */
 static bool use_equal(struct sched *s, struct seq *q, struct prefix_node *twin,
                       const struct prefix_entry *e)
 {
@@ -196,7 +196,7 @@ void chain_store(struct sched *s, struct seq *q)
         chain_page(s, q);
 }
 
-/* One may go on where q ended. */
+/* A later prompt may go on where q ended. */
 static void keep_end(struct sched *s, struct seq *q)
 {
     struct prefix_node *node = q->node;

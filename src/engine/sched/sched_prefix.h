@@ -1,21 +1,21 @@
-/* A sequence and the prefix cache: its chain of nodes grows with its pages. Inside of the
+/* A sequence and the prefix cache: its chain of nodes grows with its pages. Private to the
  * scheduler. */
 #ifndef ENGINE_SCHED_SCHED_PREFIX_H
 #define ENGINE_SCHED_SCHED_PREFIX_H
 
 #include "engine/sched/sched_pages.h"
 
-/* Gives q, which holds nothing, what the cache has of its tokens. False, and nothing has
- * changed: the rest does not fit. */
+/* Gives q, which holds no page, the pages of its longest prefix in the cache. False, and nothing
+ * has changed: the rest does not fit. */
 bool chain_find(struct sched *s, struct seq *q);
-/* q holds pages that no node stands for yet. */
+/* Begins the chain of q, whose pages have no nodes yet. */
 void chain_begin(struct sched *s, struct seq *q);
 /* Whole pages of q become nodes. */
 void chain_store(struct sched *s, struct seq *q);
-/* q gives way: the cache keeps what it has. */
+/* q is preempted: the cache keeps its nodes. */
 void chain_release(struct sched *s, struct seq *q);
-/* q has ended, as q->end says: what it stored last is kept, too, or nothing of it found any
- * more. */
+/* q has ended: its last page is added, too; or, if it failed (q->end), its nodes are
+ * invalidated. */
 void chain_end(struct sched *s, struct seq *q);
 
 /* of sched_pages.c */

@@ -1,16 +1,16 @@
-/* The queue: the client that was served least; of its requests priority, then the user that was
- * served least, then arrival; and the bounds. */
+/* The queue: the client served least; among its requests by priority, then the user served least,
+ * then arrival; and the bounds on bypasses. */
 #include "engine/sched/sched_queue.h"
 
 #include <assert.h>
 
 int64_t sched_bypass_bound(const struct sched_limits *l, const struct bypass *p)
 {
-    /* Every second place is for those who are due, in their order; both kinds may be later ones. */
+    /* Every second admission goes to those due, in order; both kinds may have arrived later. */
     return p->due == 0 ? l->bypass_max : l->bypass_max + 2 * ((int64_t)p->n_due_before + 1);
 }
 
-/* ---- in and out ---- */
+/* ---- insert and remove ---- */
 
 void queue_insert(struct sched *s, struct seq *q)
 {
@@ -57,14 +57,14 @@ void queue_unlink(struct sched *s, struct seq *q)
         stop_counting(&s->clients.root.fair_queue, &q->client->bypass);
 }
 
-/* ---- who is next ---- */
+/* ---- selection ---- */
 
 static bool is_for_due(const struct fair_queue *l)
 {
     return l->n_due > 0 && l->n_admissions % 2 == 0;
 }
 
-/* Whether the client has its share of the slots: what is left is for clients that have fewer. */
+/* True when the client has its share of the slots: the free ones are for clients with fewer. */
 static bool has_its_share(const struct sched *s, const struct client *client)
 {
     const int64_t n_left = s->limits.n_seqs_max - s->n_running;
@@ -83,8 +83,8 @@ static const struct client *first_due_client(const struct sched *s)
     return first;
 }
 
-/* Of those that were served least, the one with the oldest request; NULL: all that wait have their
- * share of the slots. */
+/* The client served least, among equals the one with the oldest request; NULL: every waiting client
+ * has its share of the slots. */
 static const struct client *next_client(const struct sched *s)
 {
     const struct client *best = NULL;
@@ -99,13 +99,13 @@ static const struct client *next_client(const struct sched *s)
     return best;
 }
 
-/* Of two of one client. */
+/* a and b are of one client. */
 static bool goes_before(const struct seq *a, const struct seq *b)
 {
     if (a->priority != b->priority)
         return a->priority < b->priority;
     if ((a->n_preempted > 0) != (b->n_preempted > 0))
-        return a->n_preempted > 0; /* what was begun is finished first */
+        return a->n_preempted > 0; /* a preempted request resumes first */
     if (a->user->served != b->user->served)
         return a->user->served < b->user->served;
     return a->arrival < b->arrival;
@@ -145,7 +145,7 @@ static void count_bypass(struct fair_queue *fair_queue, struct bypass *p, int n_
     p->n_due_before = fair_queue->n_due++;
 }
 
-/* Another client is passed once, at its oldest request; not while it has its share of the slots. */
+/* Another client is bypassed once an admission, and not while it has its share of the slots. */
 static void bypass_client(struct sched *s, struct client *client)
 {
     if (client->bypassed_at == s->n_admissions || has_its_share(s, client))
@@ -154,7 +154,7 @@ static void bypass_client(struct sched *s, struct client *client)
     count_bypass(&s->clients.root.fair_queue, &client->bypass, s->limits.bypass_max);
 }
 
-/* The older ones of q's client, and the other clients. */
+/* Counts a bypass for older requests of q's client, and for the other waiting clients. */
 static void bypass_others(struct sched *s, const struct seq *q)
 {
     for (struct seq *i = s->first_waiting; i != NULL; i = i->after)

@@ -23,12 +23,12 @@ static void charge(struct seq *q)
     int unit = q->n_stored > q->n_prompt ? SERVED_DECODE : SERVED_PREFILL;
 
     if (q->n_stored <= q->n_charged)
-        return; /* what is computed again was paid for */
+        return; /* recomputed positions are not charged again */
     client_charge(q->user, (int64_t)unit * (q->n_stored - q->n_charged));
     q->n_charged = q->n_stored;
 }
 
-/* Whatever reads its rows or has its pages next comes to the device after it. */
+/* The device runs this step before any other that reads its rows or reuses its pages. */
 static void begin_part(struct sched *s, const struct step_chunk *part, int sample)
 {
     struct seq *q = part->seq;
@@ -63,7 +63,7 @@ void sched_begin(struct sched *s)
     s->in_flight = plan;
     s->plan = plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];
     for (int i = 0; i < plan->n_chunks; i++) {
-        n_samples += plan->chunks[i].n_prompt_logprobs; /* in front of the one that draws */
+        n_samples += plan->chunks[i].n_prompt_logprobs; /* before the sampled row */
         begin_part(s, &plan->chunks[i], n_samples);
         n_samples += plan->chunks[i].is_sampled;
     }
@@ -124,8 +124,8 @@ static struct step_plan *end_step(struct sched *s)
     return plan;
 }
 
-/* Of the rows that were told of, one without usable logits ends q. (One whose own token cannot
- * be drawn, since its logit is -infinity, does not.) */
+/* A row whose logits are not finite fails its request. (A prompt token whose logit is -infinity
+ * does not.) */
 static void commit_prompt_logprobs(struct sched *s, struct seq *q, const int32_t *tokens, int n)
 {
     for (int i = 0; i < n && q->state != SEQ_ENDED; i++)

@@ -21,7 +21,7 @@ const char *frame_name(enum frame_kind kind)
 #undef FRAME_NAME
     };
 
-    return (unsigned)kind < N_FRAME_KINDS ? names[kind] : "an unknown frame";
+    return (unsigned)kind < N_FRAME_KINDS ? names[kind] : "unknown frame";
 }
 
 /* ---- hello ---- */
@@ -40,22 +40,24 @@ enum osp_status wire_hello_check(const struct wire_hello *h)
     const struct wire_hello own = wire_hello_make();
 
     if (h->version != own.version)
-        return fail(OSP_EFORMAT, "the worker speaks version %d, its parent %d", (int)own.version,
-                    (int)h->version);
+        return fail(OSP_EFORMAT, "worker protocol: the worker has version %d, its parent %d",
+                    (int)own.version, (int)h->version);
     if (memcmp(&h->sizes, &own.sizes, sizeof own.sizes) != 0)
-        return fail(OSP_EFORMAT, "the worker is built from other sources than its parent");
+        return fail(OSP_EFORMAT,
+                    "worker protocol: the worker and its parent are different builds of osprey");
     return OSP_OK;
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
 void wire_init(struct wire *w, int fd)
 {
     *w = (struct wire){.fd = fd};
     buf_init(&w->in, FRAME_BYTES_MAX + sizeof(struct frame_head) + READ_BYTES);
     buf_init(&w->out, WIRE_QUEUE_BYTES_MAX);
-    (void)buf_reserve(&w->in,
-                      USUAL_BYTES); /* so that memory which lacks later ends no connection */
+    (void)buf_reserve(
+        &w->in,
+        USUAL_BYTES); /* allocated now, so that memory pressure later does not end the connection */
     (void)buf_reserve(&w->out, USUAL_BYTES);
 }
 
@@ -89,7 +91,7 @@ enum osp_status wire_end(struct wire *w)
     if (w->out.overflow || n_bytes > FRAME_BYTES_MAX) {
         w->out.size_bytes = w->frame_from;
         w->out.overflow = false;
-        return fail(OSP_ENOMEM, "no room for what is to be sent to or by the worker");
+        return fail(OSP_ENOMEM, "worker protocol: the queue of frames to send is full");
     }
     memcpy(w->out.data + w->frame_from + offsetof(struct frame_head, n_bytes), &n, sizeof n);
     return OSP_OK;
@@ -100,7 +102,7 @@ bool wire_has_output(const struct wire *w)
     return w->n_sent < w->out.size_bytes;
 }
 
-/* A queue that never runs empty must not grow for ever. */
+/* A queue that is never empty must still drop what was sent. */
 static void forget_sent(struct wire *w)
 {
     if (w->n_sent < READ_BYTES || w->n_sent < w->out.size_bytes / 2)
@@ -130,9 +132,9 @@ enum osp_status wire_flush(struct wire *w)
     return OSP_OK;
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
-/* What was taken makes room for what comes. */
+/* Drops the bytes that were taken. */
 static void forget_taken(struct wire *w)
 {
     if (w->n_taken == 0)
@@ -158,7 +160,7 @@ enum osp_status wire_fill(struct wire *w)
     if (n == 0)
         return fail(OSP_EIO, "the worker's socket was closed");
     if (!buf_append(&w->in, block, (size_t)n))
-        return fail(OSP_ENOMEM, "no memory for a frame of the worker's socket");
+        return fail(OSP_ENOMEM, "worker protocol: no memory for a received frame");
     return OSP_OK;
 }
 
@@ -172,7 +174,7 @@ bool wire_next(struct wire *w, struct frame *out, enum osp_status *st)
         return false;
     memcpy(&head, w->in.data + w->n_taken, sizeof head);
     if (head.kind >= N_FRAME_KINDS || head.n_bytes > FRAME_BYTES_MAX) {
-        *st = fail(OSP_EFORMAT, "a frame of kind %u with %u bytes: there is no such thing",
+        *st = fail(OSP_EFORMAT, "worker protocol: invalid frame of kind %u with %u bytes",
                    head.kind, head.n_bytes);
         return false;
     }
@@ -211,8 +213,9 @@ void frame_take(struct frame *f, void *out, size_t n_bytes)
 enum osp_status frame_end(const struct frame *f)
 {
     if (f->is_bad)
-        return fail(OSP_EFORMAT, "%s is too short", frame_name(f->kind));
+        return fail(OSP_EFORMAT, "worker protocol: %s is too short", frame_name(f->kind));
     if (f->n_left > 0)
-        return fail(OSP_EFORMAT, "%s is %zu bytes too long", frame_name(f->kind), f->n_left);
+        return fail(OSP_EFORMAT, "worker protocol: %s is %zu bytes too long", frame_name(f->kind),
+                    f->n_left);
     return OSP_OK;
 }

@@ -1,7 +1,7 @@
-/* Frames between an engine's process and its worker's (worker.h): a kind, a length, that many
- * bytes, over a stream socket which both have from their birth. Both ends are the same program,
- * so structs of plain numbers cross as they lie in memory; the first frame tells version and
- * sizes, in case they are not. Every length is checked by the reader: a frame that is wrong ends
+/* The worker protocol: frames between an engine's process and its worker (worker.h). A frame has a
+ * kind, a length, and that many bytes, over a stream socket that both processes inherit. Both ends
+ * are the same program, so that structs of plain numbers are sent as they are in memory; the first
+ * frame has version and sizes to check that. The reader checks every length: an invalid frame ends
  * the connection. */
 #ifndef ENGINE_WORKER_WIRE_H
 #define ENGINE_WORKER_WIRE_H
@@ -15,11 +15,11 @@
 
 enum {
     WIRE_VERSION = 6,
-    FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
-    WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
+    FRAME_BYTES_MAX = 16 << 20,     /* more than a prompt of 2^20 tokens */
+    WIRE_QUEUE_BYTES_MAX = 64 << 20 /* waiting to be sent */
 };
 
-/* X(member, who sends it and what it holds) */
+/* X(member, sender and content) */
 #define FRAME_LIST(X)                                                                              \
     X(FRAME_OPEN, "parent: struct wire_hello, the model's options")                                \
     X(FRAME_PROGRESS, "worker: struct wire_progress")                                              \
@@ -61,7 +61,8 @@ struct wire_model {
 
 struct wire_submit {
     uint64_t id;
-    int32_t n_prompt, n_biases, n_allowed; /* lists behind the options, in this order */
+    int32_t n_prompt, n_biases,
+        n_allowed; /* lengths of the lists after the options, in this order */
 };
 
 struct wire_cancel {
@@ -69,7 +70,7 @@ struct wire_cancel {
     bool is_answered; /* as in struct osp_request */
 };
 
-/* Of the prompt, before the news of the answer's first token or end; in pieces, by rising token. */
+/* Of the prompt, before the event of the answer's first token or end; in pieces, by position. */
 struct wire_logprobs {
     uint64_t id;
     int32_t first, n; /* tokens */
@@ -77,14 +78,14 @@ struct wire_logprobs {
 };
 enum { WIRE_LOGPROBS_MAX = 4096 /* tokens of a piece: 0.7 MB at most */ };
 
-/* What a step has changed in a request: struct outbox of request.h, with what is new. */
+/* What a step has changed in a request: struct outbox of request.h, with the new tokens. */
 struct wire_event {
     uint64_t id;
     int32_t n_cached; /* of the prompt */
     int32_t n_before,
-        n_new; /* tokens, prompt included; n_new of them follow, with what token_logprobs.h keeps of each */
+        n_new; /* tokens, prompt included; n_new of them follow, with log-probabilities */
     int32_t has_logprobs, n_top;
-    int32_t is_accepted; /* the engine has it: its grammars are compiled */
+    int32_t is_accepted; /* the engine has the request: its grammars are compiled */
     enum seq_end end;    /* SEQ_END_NONE: it goes on */
     enum osp_status status;
     int32_t n_message_bytes; /* of SEQ_END_FAILED; they follow the tokens */
@@ -96,7 +97,7 @@ struct wire_pulse {
     struct osp_engine_health health;
 };
 
-/* All structs that cross as they are: both sides must have them alike. */
+/* All structs that are sent as they are: both processes must have the same layout. */
 #define WIRE_STRUCT_LIST(X)                                                                        \
     X(wire_progress)                                                                               \
     X(wire_outcome)                                                                                \
@@ -123,52 +124,52 @@ struct wire_hello {
     struct model_text text;
 };
 
-/* Of this program; its text is the caller's to set. */
+/* The hello of this program, except its text, which the caller sets. */
 struct wire_hello wire_hello_make(void);
 CHECKED enum osp_status wire_hello_check(const struct wire_hello *h);
 
 /* ---- a connection ---- */
 
-/* Owned by one thread but for its frames out, which the caller may guard with a lock. */
+/* Owned by one thread, except outgoing frames, which the caller may guard with a lock. */
 struct wire {
     int fd;
     struct buf in, out;
-    size_t n_taken;    /* bytes of `in` that were read */
+    size_t n_taken;    /* bytes of `in` that were taken */
     size_t n_sent;     /* bytes of `out` that were sent */
-    size_t frame_from; /* where the frame begins that is being written */
+    size_t frame_from; /* begin of the frame that is being written */
 };
 
 void wire_init(struct wire *w, int fd); /* owns fd from now on */
-void wire_release(struct wire *w);      /* accepts one that was released */
+void wire_release(struct wire *w);      /* accepts a released one */
 
-/* A frame is begun, filled and ended. OSP_ENOMEM, from wire_end() only: there is no room for it,
- * and nothing of it is sent. */
+/* Begin, fill and end a frame. OSP_ENOMEM, from wire_end() only: the queue is full, and nothing of
+ * the frame is sent. */
 void wire_begin(struct wire *w, enum frame_kind kind);
 void wire_put(struct wire *w, const void *data, size_t n_bytes);
 CHECKED enum osp_status wire_end(struct wire *w);
 
 bool wire_has_output(const struct wire *w);
-/* Sends what the socket takes. OSP_EIO: the other end is gone. */
+/* Sends what the socket accepts. OSP_EIO: the other end is closed. */
 CHECKED enum osp_status wire_flush(struct wire *w);
 
-/* A frame as it was read: valid until the next wire_next(). */
+/* A received frame: valid until the next wire_next(). */
 struct frame {
     enum frame_kind kind;
-    const char *at; /* what is not taken yet */
+    const char *at; /* next byte to take */
     size_t n_left;
-    bool is_bad; /* more was taken than there is */
+    bool is_bad; /* more was taken than the frame has */
 };
 
-/* Reads what there is. OSP_EIO: the other end is gone; OSP_EFORMAT: a length that cannot be. */
+/* Reads what has arrived. OSP_EIO: the other end is closed; OSP_EFORMAT: a length is invalid. */
 CHECKED enum osp_status wire_fill(struct wire *w);
-/* The next whole frame; false: none yet. OSP_EFORMAT through *st when it cannot be one. */
+/* The next whole frame; false: there is none yet. *st is OSP_EFORMAT when a frame is invalid. */
 bool wire_next(struct wire *w, struct frame *out, enum osp_status *st);
 
-/* Takes the next n bytes; zeros, and is_bad, when there are fewer. */
+/* Takes the next n bytes; zeros, and is_bad, when the frame has fewer. */
 void frame_take(struct frame *f, void *out, size_t n_bytes);
-/* The next n bytes where they lie (not aligned); NULL, and is_bad, when there are fewer. */
+/* The next n bytes in place (not aligned); NULL, and is_bad, when the frame has fewer. */
 const void *frame_view(struct frame *f, size_t n_bytes);
-/* OSP_EFORMAT unless all of it was taken and no more. */
+/* OSP_EFORMAT unless exactly all bytes were taken. */
 CHECKED enum osp_status frame_end(const struct frame *f);
 
 const char *frame_name(enum frame_kind kind);

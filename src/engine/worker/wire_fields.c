@@ -29,7 +29,7 @@ MODEL_OPTION_FIELDS(MODEL_TEXT, MODEL_VALUE, MODEL_VALUE)
 ENGINE_OPTION_FIELDS(ENGINE_TEXT, ENGINE_VALUE, ENGINE_VALUE)
 REQUEST_OPTION_FIELDS(REQUEST_TEXT, REQUEST_VALUE, REQUEST_VALUE)
 
-/* ---- strings: their bytes with the NUL behind the count of those; 0 is no string ---- */
+/* ---- strings: a count, then that many bytes with the NUL; count 0 is NULL ---- */
 
 static void put_text(struct wire *w, const char *text)
 {

@@ -1,9 +1,9 @@
-/* The public options, field by field, as they cross to the worker. A new field of one of these
+/* The public options, field by field, as they are sent to the worker. A new field of one of these
  * structs is one row here, in the order of osprey.h; the build fails when the two differ in
  * layout, and tests/tools/test_wire_fields.py when they differ in names.
  *
- * VALUE: a number or a struct of numbers, as it lies in memory. TEXT: a string or NULL. HERE:
- * stays in the parent's process, and is zero in the worker's. */
+ * VALUE: a number or a struct of numbers, sent as in memory. TEXT: a string or NULL. HERE: stays in
+ * the parent's process and is zero in the worker's. */
 #ifndef ENGINE_WORKER_WIRE_FIELDS_H
 #define ENGINE_WORKER_WIRE_FIELDS_H
 
@@ -96,8 +96,8 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     X(request, REQUEST_OPTION_FIELDS)
 
 /* wire_put_model_options() and so on add the fields to the frame that is being written.
- * wire_take_...() sets all of *out; its strings lie in the frame. What the frame lacks is bad,
- * as for frame_take(). */
+ * wire_take_...() sets all of *out; its strings point into the frame. Missing bytes set is_bad, as
+ * in frame_take(). */
 #define WIRE_OPTIONS_DECLARE(name, fields)                                                         \
     void wire_put_##name##_options(struct wire *w, const struct osp_##name##_options *opt);        \
     void wire_take_##name##_options(struct frame *f, struct osp_##name##_options *out);

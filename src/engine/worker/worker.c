@@ -1,5 +1,5 @@
-/* The worker's own process: one loop that reads its parent's frames and tells what the engine's
- * thread has done. It ends when the socket does, or when the device has failed. */
+/* The worker process: one loop that reads its parent's frames and sends what the engine's thread
+ * has done. It ends when the socket is closed, or when the device has failed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,11 +14,11 @@
 #include "base/process.h"
 #include "engine/worker/worker_internal.h"
 
-/* Frames are obeyed for so long before what they brought is sent; and while they go on without
- * an end, a sign of life is sent so often, wherever the question for it lies among them. */
+/* Frames are handled for this long before results are sent. While more frames are queued, a pulse
+ * is sent at this interval, wherever the ping for it is among them. */
 static const uint64_t OBEY_NS_MAX = 2000000, PULSE_EVERY_NS = 100000000;
 
-/* A full pipe wakes it as well. */
+/* A full pipe wakes the loop as well. */
 void worker_wake(void *ctx)
 {
     struct worker *w = ctx;
@@ -42,7 +42,7 @@ static enum osp_status on_wake(struct worker *w)
     return w->engine != NULL ? worker_publish_engine(w) : OSP_OK;
 }
 
-/* ---- what the parent says ---- */
+/* ---- frames of the parent ---- */
 
 static enum osp_status on_engine(struct worker *w, struct frame *f)
 {
@@ -53,14 +53,15 @@ static enum osp_status on_engine(struct worker *w, struct frame *f)
     memset(&outcome, 0, sizeof outcome);
     wire_take_engine_options(f, &opt);
     if (w->model == NULL || w->is_loading || w->engine != NULL)
-        return fail(OSP_EFORMAT, "an engine without a model, or a second one");
+        return fail(OSP_EFORMAT,
+                    "worker protocol: FRAME_ENGINE before the model is open, or a second one");
     opt.notify = worker_wake;
     opt.notify_ctx = w;
     outcome.status = osp_engine_open(&w->engine, w->model, &opt);
     if (outcome.status != OSP_OK)
         snprintf(outcome.message, sizeof outcome.message, "%s", fail_message());
     else
-        TRY(worker_send_metrics(w)); /* its figures come first */
+        TRY(worker_send_metrics(w)); /* metrics come first */
     st = worker_send(w, FRAME_ENGINE_OPENED, &outcome, sizeof outcome);
 out:
     return st;
@@ -93,12 +94,14 @@ static enum osp_status handle_frame(struct worker *w, struct frame *f)
         w->is_over = true;
         return OSP_OK;
     default:
-        return fail(OSP_EFORMAT, "%s is no frame for a worker", frame_name(f->kind));
+        return fail(OSP_EFORMAT,
+                    "worker protocol: the parent sent %s, a frame that only a worker sends",
+                    frame_name(f->kind));
     }
 }
 
-/* Obeys what was read, or what there is to read, as long as it may. */
-static enum osp_status hear(struct worker *w)
+/* Handles frames that were read, or that can be read, within OBEY_NS_MAX. */
+static enum osp_status receive(struct worker *w)
 {
     const uint64_t end_ns = clock_ns() + OBEY_NS_MAX;
     struct frame f;
@@ -118,7 +121,7 @@ out:
     return st;
 }
 
-/* ---- life ---- */
+/* ---- main loop ---- */
 
 static enum osp_status turn(struct worker *w)
 {
@@ -131,18 +134,18 @@ static enum osp_status turn(struct worker *w)
     if (fds[1].revents != 0)
         TRY(on_wake(w));
     if (fds[0].revents != 0 || w->has_frames)
-        TRY(hear(w));
+        TRY(receive(w));
     TRY(wire_flush(&w->wire));
 out:
     return st;
 }
 
-/* A parent that has gone is no news: nobody is left to tell. */
+/* A parent that has exited is no error to report. */
 static void give_up(enum osp_status st)
 {
     if (st == OSP_EIO)
         _exit(EXIT_SUCCESS);
-    log_error("the worker process ends: %s", fail_message());
+    log_error("the worker process exits: %s", fail_message());
     _exit(WORKER_EXIT_PROTOCOL);
 }
 

@@ -1,4 +1,4 @@
-/* A remote engine as other threads see it. */
+/* The worker client for other threads: open, close, submit, cancel, metrics. */
 #include "engine/worker/worker_client.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "engine/worker/wire_fields.h"
 
 enum {
-    OPEN_BYTES_MAX = 1 << 20, /* of options: paths and words */
+    OPEN_BYTES_MAX = 1 << 20, /* of options: paths and strings */
     RESTARTS_DEFAULT = 10,
     RESTARTS_MAX = 1000000,
     SILENCE_MS_DEFAULT = 4000,
@@ -49,7 +49,7 @@ enum osp_status worker_is_wanted(bool *out, const struct osp_model_options *opt)
     return OSP_OK;
 }
 
-/* What FRAME_OPEN holds, made once: the frame's writer is a wire without a socket. */
+/* The content of FRAME_OPEN, made once: the frame's writer is a wire without a socket. */
 static enum osp_status write_open(struct worker_client *r, const struct osp_model_options *opt,
                                   const struct model_text *text)
 {
@@ -69,7 +69,7 @@ static enum osp_status write_open(struct worker_client *r, const struct osp_mode
     return OSP_OK;
 }
 
-/* Later workers get what the first one chose by the memory that was free then. */
+/* Later workers get the sizes that the first one chose by the memory that was free then. */
 static enum osp_status fix_options(struct worker_client *r)
 {
     struct frame f = {.at = buf_text(&r->open_frame), .n_left = r->open_frame.size_bytes};
@@ -86,7 +86,7 @@ static enum osp_status fix_options(struct worker_client *r)
     return write_open(r, &opt, &hello.text);
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 static void worker_client_free(struct worker_client *r)
 {
@@ -101,7 +101,8 @@ static void worker_client_free(struct worker_client *r)
     free(r);
 }
 
-/* Signals are the program's business; the worker is bound to this thread's life. */
+/* Signals belong to the program: the supervisor's thread blocks all. The worker is bound to that
+ * thread's life. */
 static enum osp_status start_supervisor(struct worker_client *r)
 {
     sigset_t all, before;
@@ -133,7 +134,7 @@ static struct worker_client *worker_client_new(const struct osp_model_options *o
     return r;
 }
 
-/* The caller's own thread tells of progress, as it does without a worker. */
+/* The caller's own thread reports progress, as it does without a worker. */
 static void report_progress(struct worker_client *r, const struct osp_model_options *opt,
                             struct wire_progress *reported)
 {
@@ -204,7 +205,7 @@ void worker_client_close(struct worker_client *r)
     worker_client_free(r);
 }
 
-/* ---- its engine ---- */
+/* ---- engine ---- */
 
 enum osp_status worker_client_engine_open(struct worker_client *r,
                                           const struct osp_engine_options *opt)
@@ -246,8 +247,8 @@ void worker_client_engine_close(struct worker_client *r)
     worker_client_wake(r);
 }
 
-/* The request's lists follow the options. What the parent has settled is not left to the worker:
- * how long the answer may be, and the seed. */
+/* The request's lists follow the options. The parent decides the answer's greatest length and the
+ * seed; the worker does not. */
 static enum osp_status write_submit(struct worker_client *r, const struct osp_request *request,
                                     const struct osp_request_options *opt, uint64_t id)
 {
@@ -286,7 +287,7 @@ static enum osp_status check_queue_limit(const struct worker_client *r)
     return OSP_OK;
 }
 
-/* ctx: the remote. The keeper looks for canceled requests when it is woken. */
+/* ctx: the worker client. The supervisor looks for canceled requests when it is woken. */
 static void request_canceled(void *ctx)
 {
     struct worker_client *r = ctx;
@@ -319,7 +320,7 @@ out:
     return st;
 }
 
-/* ---- figures ---- */
+/* ---- metrics ---- */
 
 void worker_client_get_stats(struct worker_client *r, struct osp_engine_stats *out)
 {

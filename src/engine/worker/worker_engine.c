@@ -1,4 +1,4 @@
-/* An engine that runs in the worker process: its operations are the remote's. */
+/* An engine that runs in the worker process: its operations are the worker client's. */
 #include "engine/core/engine.h"
 #include "engine/worker/worker_client.h"
 
@@ -19,7 +19,7 @@ static void close_worker_engine(struct osp_engine *e)
     worker_client_engine_close(e->model->worker_client);
 }
 
-/* Nothing of it is in this process. */
+/* This process holds nothing of it. */
 static void release_worker_engine(struct osp_engine *e)
 {
     (void)e;

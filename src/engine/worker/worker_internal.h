@@ -1,6 +1,6 @@
-/* What the files of worker.h share: worker.c (its life, and what the parent says), worker_load.c
- * (the model), worker_requests.c and worker_publish.c (what the parent hears). All but the
- * loader's thread is the main thread's. */
+/* What the files of worker.h share: worker.c (main loop, frames of the parent), worker_load.c (the
+ * model), worker_requests.c and worker_publish.c (frames to the parent). All belong to the main
+ * thread, except the loader's thread. */
 #ifndef ENGINE_WORKER_WORKER_INTERNAL_H
 #define ENGINE_WORKER_WORKER_INTERNAL_H
 
@@ -10,13 +10,13 @@
 #include "engine/worker/worker.h"
 #include "engine/worker/wire_fields.h"
 
-/* A request as the parent numbers it. */
+/* A request with the id that the parent gave it. */
 struct worker_request {
     uint64_t id;
     struct osp_request *request;
-    int n_before;     /* tokens that the parent has, */
-    bool is_accepted; /* it knows that the engine has it, */
-    bool has_updates; /* and there is more to tell it: as look_at_requests() found */
+    int n_before;     /* tokens that were sent to the parent */
+    bool is_accepted; /* the parent knows that the engine has it */
+    bool has_updates; /* look_at_requests() found something to send */
 };
 
 struct worker {
@@ -24,9 +24,9 @@ struct worker {
     int wake[2]; /* a pipe: the loader and the engine's thread write to it */
     struct worker_request *worker_request; /* (n_requests) in no order */
     size_t n_requests, requests_capacity;
-    int64_t n_done_sent; /* requests, by the last pulse */
+    int64_t n_done_sent; /* requests done, in the last pulse */
     uint64_t pulse_ns;   /* when that was sent */
-    bool has_frames;     /* that were read and not obeyed yet */
+    bool has_frames;     /* frames that were read and not handled yet */
     struct osp_model *model;
     struct osp_engine *engine;
     bool is_over;
@@ -34,7 +34,7 @@ struct worker {
     /* the loader's thread */
     pthread_t loader;
     bool is_loading;
-    char *options_bytes; /* of FRAME_OPEN: the strings of the options lie there */
+    char *options_bytes; /* of FRAME_OPEN: holds the strings of the options */
     struct osp_model_options options;
     struct model_text text;
     struct wire_outcome outcome;
@@ -48,7 +48,7 @@ void worker_wake(void *ctx);
 
 /* worker_load.c. The frame's bytes are kept: the loader's thread reads the strings in them. */
 CHECKED enum osp_status worker_open(struct worker *w, struct frame *f);
-/* How far the loader is, or what came of it. */
+/* Sends the loader's progress, or its outcome. */
 CHECKED enum osp_status worker_publish_loading(struct worker *w);
 
 /* worker_requests.c */
@@ -59,13 +59,13 @@ void worker_close_requests(struct worker *w);
 /* worker_publish.c */
 CHECKED enum osp_status worker_send(struct worker *w, enum frame_kind kind, const void *data,
                                     size_t n_bytes);
-/* r: whose they are; NULL: of one that does not exist here, without tokens. */
+/* r: the request of the event; NULL: a request that does not exist here, without tokens. */
 CHECKED enum osp_status worker_send_event(struct worker *w, const struct wire_event *event,
                                           const struct osp_request *r, const char *message);
-/* All figures, and the engine's health. */
+/* Sends all metrics, and the engine's health. */
 CHECKED enum osp_status worker_send_metrics(struct worker *w);
-/* What the engine's thread has done. Does not return when the device has failed, and everybody
- * has been told. */
+/* Sends what the engine's thread has done. Does not return when the device has failed and all
+ * requests were told. */
 CHECKED enum osp_status worker_publish_engine(struct worker *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* The worker's model: opened by a thread of its own, so that the parent hears how far it is. */
+/* The worker's model: opened by a thread of its own, so that the main loop can report progress. */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ enum osp_status worker_open(struct worker *w, struct frame *f)
     enum osp_status st;
 
     if (w->model != NULL || w->is_loading)
-        return fail(OSP_EFORMAT, "a second model");
+        return fail(OSP_EFORMAT, "worker protocol: a second FRAME_OPEN");
     frame_take(f, &hello, sizeof hello);
     TRY(wire_hello_check(&hello));
     log_set_level((enum log_level)hello.log_level);

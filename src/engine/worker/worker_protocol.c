@@ -1,4 +1,4 @@
-/* What the worker says, and the requests that it has. All under the lock. */
+/* Frames of the worker, and the requests that it has. All under the lock. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +8,14 @@
 #include "engine/worker/worker_client_internal.h"
 #include "engine/worker/wire_fields.h"
 
-/* ---- places ---- */
+/* ---- slots ---- */
 
 static uint64_t id_of(const struct worker_client *r, int place)
 {
     return (uint64_t)r->inflight[place].serial << 32 | (uint32_t)place;
 }
 
-/* NULL: it has ended here, while the worker did not know yet. */
+/* NULL: the request has ended here, before the worker knew. */
 static struct inflight *find(struct worker_client *r, uint64_t id)
 {
     size_t place = (size_t)(id & UINT32_MAX);
@@ -138,7 +138,7 @@ enum osp_status worker_client_send_engine(struct worker_client *r)
     return wire_end(&r->wire);
 }
 
-/* A worker that was started again must be what the first one was: limits were told to clients. */
+/* A restarted worker must have the limits of the first one: clients rely on them. */
 static enum osp_status check_alike(const struct worker_client *r, const struct wire_model *made)
 {
     const struct memory_plan *a = &r->made.plan, *b = &made->plan;
@@ -146,7 +146,7 @@ static enum osp_status check_alike(const struct worker_client *r, const struct w
     if (made->facts.vocab_size != r->made.facts.vocab_size ||
         b->context_tokens_max != a->context_tokens_max || b->n_seqs_max != a->n_seqs_max)
         return fail(OSP_EFORMAT,
-                    "the model is not what it was: context %d instead of %d, %d "
+                    "the model was opened again with other limits: context %d instead of %d, %d "
                     "requests at once instead of %d",
                     b->context_tokens_max, a->context_tokens_max, b->n_seqs_max, a->n_seqs_max);
     return OSP_OK;
@@ -169,7 +169,7 @@ out:
     return st;
 }
 
-/* The first time, whoever waits in worker_client_open() takes the outcome. */
+/* The first time, the thread that waits in worker_client_open() takes the outcome. */
 static enum osp_status on_opened(struct worker_client *r, struct frame *f)
 {
     struct wire_outcome outcome;
@@ -179,7 +179,7 @@ static enum osp_status on_opened(struct worker_client *r, struct frame *f)
     frame_take(f, &made, sizeof made);
     outcome.message[sizeof outcome.message - 1] = '\0';
     if (r->worker_state != WORKER_STATE_OPENING || f->is_bad)
-        return fail(OSP_EFORMAT, "a model that was not asked for");
+        return fail(OSP_EFORMAT, "worker protocol: FRAME_OPENED while no model is being opened");
     if (r->was_opened)
         return on_opened_again(r, &outcome, &made);
     made.facts.device[sizeof made.facts.device - 1] = '\0';
@@ -233,7 +233,7 @@ static bool is_possible(const struct worker_client *r, const struct osp_request 
     if (request->prompt_token_logprobs.logprobs != NULL && q->n_prompt > 1 &&
         q->n_logprobs_done < q->n_prompt &&
         (event->n_new > 0 || event->end == SEQ_END_LENGTH || event->end == SEQ_END_STOP))
-        return false; /* the prompt's come first */
+        return false; /* the prompt's tokens come first */
     if (event->n_new > 0 &&
         (event->has_logprobs != (s->logprobs != NULL) || event->n_top != s->n_top))
         return false;
@@ -243,7 +243,7 @@ static bool is_possible(const struct worker_client *r, const struct osp_request 
            event->n_message_bytes <= FAIL_MESSAGE_BYTES_MAX && r->engine_is_open;
 }
 
-/* Tokens land where they will stay: the client's thread reads them once they are published. */
+/* Tokens are written to their final place; the client's thread reads them once published. */
 static bool take_tokens(const struct worker_client *r, struct seq *q, struct frame *f, int n)
 {
     int32_t *at = q->tokens + q->n_tokens;
@@ -255,7 +255,7 @@ static bool take_tokens(const struct worker_client *r, struct seq *q, struct fra
     return !f->is_bad;
 }
 
-/* As tokens do, and before those are published. */
+/* Likewise, before the tokens are published. */
 static bool take_logprobs(const struct worker_client *r, struct token_logprobs *s, struct frame *f,
                           size_t at, int n)
 {
@@ -274,7 +274,7 @@ static bool take_logprobs(const struct worker_client *r, struct token_logprobs *
     return !f->is_bad;
 }
 
-/* seq.n_logprobs_done counts them here: prompts have 1 at least, which has none. */
+/* seq.n_logprobs_done counts them here, from 1: the prompt's first token has none. */
 static bool are_next(const struct osp_request *request, const struct wire_logprobs *head)
 {
     const struct seq *q = &request->seq;
@@ -298,7 +298,7 @@ static enum osp_status on_logprobs(struct worker_client *r, struct frame *f)
     }
     if (!are_next(l->request, &head) ||
         !take_logprobs(r, &l->request->prompt_token_logprobs, f, (size_t)head.first, head.n))
-        return fail(OSP_EFORMAT, "log-probabilities of a prompt that cannot be");
+        return fail(OSP_EFORMAT, "worker protocol: invalid log-probabilities of a prompt");
     l->request->seq.n_logprobs_done = head.first + head.n;
     return OSP_OK;
 }
@@ -321,7 +321,7 @@ static enum osp_status on_event(struct worker_client *r, struct frame *f)
     if (!is_possible(r, l->request, &event) || !take_tokens(r, q, f, event.n_new) ||
         !take_logprobs(r, &l->request->token_logprobs, f, (size_t)(q->n_tokens - q->n_prompt),
                        event.n_new))
-        return fail(OSP_EFORMAT, "news of a request that cannot be");
+        return fail(OSP_EFORMAT, "worker protocol: an invalid event of a request");
     frame_take(f, message, (size_t)event.n_message_bytes);
     submit_ns = q->times.submit_ns;
     q->times = event.times;
@@ -357,23 +357,25 @@ static enum osp_status handle_frame(struct worker_client *r, struct frame *f)
     case FRAME_EVENT:
         return on_event(r, f);
     default:
-        return fail(OSP_EFORMAT, "%s is no frame of a worker", frame_name(f->kind));
+        return fail(OSP_EFORMAT,
+                    "worker protocol: the worker sent %s, a frame that only a parent sends",
+                    frame_name(f->kind));
     }
 }
 
 enum osp_status worker_client_receive(struct worker_client *r)
 {
-    enum osp_status heard = wire_fill(&r->wire), st;
+    enum osp_status received = wire_fill(&r->wire), st;
     struct frame f;
 
     r->received_ns = clock_ns();
     r->pinged_ns = 0;
-    while (wire_next(&r->wire, &f, &st)) { /* its last words count, too */
+    while (wire_next(&r->wire, &f, &st)) { /* frames sent before it failed count, too */
         TRY(handle_frame(r, &f));
         TRY(frame_end(&f));
     }
     if (st == OSP_OK)
-        st = heard;
+        st = received;
 out:
     return st;
 }

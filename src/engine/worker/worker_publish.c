@@ -1,5 +1,5 @@
-/* What the worker's parent hears of its engine and requests: figures first, then tokens and
- * ends. */
+/* Sends the engine's metrics and the requests' results to the parent: metrics first, then tokens
+ * and ends. */
 #include <string.h>
 #include <unistd.h>
 
@@ -88,7 +88,7 @@ static enum osp_status send_prompt_logprobs(struct worker *w, const struct worke
     return wire_end(&w->wire);
 }
 
-/* Once, before anything of its answer: then all of them are there. */
+/* Once, before any token of its answer: by then all of them are computed. */
 static enum osp_status publish_prompt_logprobs(struct worker *w, const struct worker_request *t,
                                                int n_before)
 {
@@ -176,8 +176,8 @@ static bool has_ended_one(const struct worker *w)
     return stats.n_requests_done != n_done;
 }
 
-/* Figures come before events, here too, and are younger: no end is told that they do not count.
- * The longer ones when there is an end among those. */
+/* Metrics are sent before events and read after them: every end that is sent is counted. The longer
+ * frame of metrics is sent when a request has ended. */
 enum osp_status worker_publish_engine(struct worker *w)
 {
     enum osp_status st;
@@ -189,7 +189,7 @@ enum osp_status worker_publish_engine(struct worker *w)
     TRY(publish_requests(w));
     if (osp_engine_alive(w->engine) || w->n_requests > 0)
         return OSP_OK;
-    TRY(send_pulse(w)); /* it has died since, perhaps: its reason */
+    TRY(send_pulse(w)); /* the device may have failed since: the pulse has its reason */
     TRY(wire_flush(&w->wire));
     _exit(WORKER_EXIT_DEVICE);
 out:

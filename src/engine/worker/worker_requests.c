@@ -1,11 +1,11 @@
-/* The worker's requests: raw ones of the ordinary API, as its parent numbers them. */
+/* The worker's requests: raw requests of the public API, with the ids of the parent. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "engine/worker/worker_internal.h"
 
-/* Its end is all that the parent hears of it. */
+/* The parent gets its end alone. */
 static enum osp_status refuse(struct worker *w, uint64_t id, int n_prompt, enum osp_status status)
 {
     struct wire_event event = {
@@ -36,7 +36,7 @@ static enum osp_status submit(struct worker *w, uint64_t id, const int32_t *prom
     return OSP_OK;
 }
 
-/* A list of the frame, aligned, to free(); *out stays NULL when there is none. */
+/* Copies a list of the frame, aligned; the caller frees it. *out stays NULL when n is 0. */
 static enum osp_status take_list(void *out, struct frame *f, int32_t n, size_t item_bytes)
 {
     const void *bytes = frame_view(f, (size_t)(uint32_t)n * item_bytes);
@@ -63,7 +63,7 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
     frame_take(f, &s, sizeof s);
     wire_take_request_options(f, &opt);
     opt.raw = true;
-    opt.no_wait = true; /* compiling is not for this thread: signs of life come from it */
+    opt.no_wait = true; /* this thread sends pulses: it must not wait for a compilation */
     listed = take_list(&prompt, f, s.n_prompt, sizeof *prompt);
     if (listed == OSP_OK)
         listed = take_list(&biases, f, s.n_biases, sizeof *biases);
@@ -75,7 +75,7 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
     }
     TRY(frame_end(f));
     if (w->engine == NULL) {
-        st = fail(OSP_EFORMAT, "a request without an engine");
+        st = fail(OSP_EFORMAT, "worker protocol: FRAME_SUBMIT before the engine is open");
         goto out;
     }
     opt.biases = biases;
@@ -90,7 +90,7 @@ out:
     return st;
 }
 
-/* One that has ended meanwhile is no more. */
+/* A request that has ended meanwhile is not found. */
 enum osp_status worker_cancel(struct worker *w, struct frame *f)
 {
     struct wire_cancel c;

@@ -1,5 +1,5 @@
-/* The keeper: the thread that starts the worker, reads what it says, watches it, and starts it
- * again. */
+/* The supervisor: the thread that starts the worker, reads its frames, watches it, and restarts
+ * it. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,17 +18,17 @@
 #define MS(n) ((uint64_t)(n)*1000000u)
 
 enum {
-    LOOP_MS = 250,     /* of the keeper's loop, at most */
-    FAST_LOOP_MS = 50, /* while something is overdue */
-    PING_MS = 300,     /* between two questions whether it lives */
-    OVERDUE_MS = 200,  /* a sign of life: from then on the process itself is looked at */
-    WEDGED_MS = 2000,  /* silence that /health tells */
-    STUCK_MS = 30000,  /* of a step that the worker itself calls stuck, before it is killed */
+    LOOP_MS = 250,     /* greatest period of the supervisor's loop */
+    FAST_LOOP_MS = 50, /* while a pulse is overdue */
+    PING_MS = 300,     /* between two pings */
+    OVERDUE_MS = 200,  /* age of an unanswered ping after which /proc is read */
+    WEDGED_MS = 2000,  /* silence that /health reports */
+    STUCK_MS =
+        30000, /* age of a step that the worker itself reports as stuck, before it is killed */
     SUSPENDED_MS =
-        1000,       /* more than a turn: this process did not run either, so nobody was silent */
-    QUIT_MS = 5000, /* to quit in, before it is killed */
-    BACK_OFF_MS =
-        100, /* before the second start in a row that got nothing done; then twice that ... */
+        1000, /* longer than a period: this process did not run either, so it is not silence */
+    QUIT_MS = 5000,    /* to quit, before it is killed */
+    BACK_OFF_MS = 100, /* before the second start in a row without progress; doubled each time */
     BACK_OFF_MS_MAX = 10000
 };
 static const double RESTART_WINDOW_S = 600;
@@ -38,7 +38,7 @@ void worker_client_wake(struct worker_client *r)
     (void)!write(r->wake[1], "", 1); /* a full pipe wakes as well */
 }
 
-/* ---- its end ---- */
+/* ---- end of the process ---- */
 
 static void add_counts(struct osp_engine_stats *sum, const struct osp_engine_stats *s)
 {
@@ -85,7 +85,7 @@ void worker_client_sum_stats(const struct worker_client *r, struct osp_engine_st
     out->n_seqs_max = r->made.plan.n_seqs_max;
 }
 
-/* Those that it had hear it at once; the process may take longer to go. */
+/* Its requests fail at once; the process may take longer to exit. */
 static void end_requests(struct worker_client *r)
 {
     char message[FAIL_MESSAGE_BYTES_MAX];
@@ -99,7 +99,7 @@ static void end_requests(struct worker_client *r)
     r->metrics.n_failed += n;
 }
 
-/* The worker is of no use any more, for this reason. */
+/* The worker has failed for this reason and will be stopped. */
 static void lose(struct worker_client *r, const char *reason)
 {
     snprintf(r->reason, sizeof r->reason, "%s", reason);
@@ -121,10 +121,10 @@ static void lose(struct worker_client *r, const char *reason)
 static void log_end(const struct worker_client *r, int status)
 {
     if (WIFSIGNALED(status))
-        log_error("the worker process %d is gone, by signal %d: %s", (int)r->pid, WTERMSIG(status),
+        log_error("the worker process %d was ended by signal %d: %s", (int)r->pid, WTERMSIG(status),
                   r->reason);
     else
-        log_error("the worker process %d is gone, with exit status %d: %s", (int)r->pid,
+        log_error("the worker process %d ended with exit status %d: %s", (int)r->pid,
                   WEXITSTATUS(status), r->reason);
 }
 
@@ -170,11 +170,11 @@ static void give_up(struct worker_client *r)
              "the engine's process has failed more than %d times within %.0f minutes, the last "
              "time: %.120s",
              r->restarts_max, RESTART_WINDOW_S / 60, last);
-    log_error("%s; it is not started again", r->reason);
+    log_error("%s; it is not restarted", r->reason);
     end_for_good(r);
 }
 
-/* The first that could not open the model is not tried again: nobody was told that it can be. */
+/* A first start that could not open the model is not retried: osp_model_open() fails. */
 static void schedule(struct worker_client *r)
 {
     uint64_t wait_ns = back_off_ns(r);
@@ -187,7 +187,7 @@ static void schedule(struct worker_client *r)
         r->n_restarts++;
         r->worker_state = WORKER_STATE_NONE;
         r->start_ns = clock_ns() + wait_ns;
-        log_info("the worker process is started again%s", wait_ns > 0 ? " after a pause" : "");
+        log_info("the worker process is restarted%s", wait_ns > 0 ? " after a pause" : "");
     }
 }
 
@@ -216,7 +216,7 @@ static void reap(struct worker_client *r)
     schedule(r);
 }
 
-/* ---- its beginning ---- */
+/* ---- start of the process ---- */
 
 static enum osp_status send_open(struct worker_client *r)
 {
@@ -249,7 +249,7 @@ static void start(struct worker_client *r)
         lose(r, fail_message());
 }
 
-/* ---- its life ---- */
+/* ---- watching ---- */
 
 static uint64_t silence_ns(const struct worker_client *r, uint64_t now_ns)
 {
@@ -282,8 +282,8 @@ static enum osp_status ping(struct worker_client *r, uint64_t now_ns)
     return wire_end(&r->wire);
 }
 
-/* A process that did not run itself, on a machine that was stopped, say, has no right to
- * complain. */
+/* After a time in which this process did not run itself (a machine that was stopped), silence of
+ * the worker does not count. */
 static void forgive(struct worker_client *r, uint64_t now_ns)
 {
     if (r->loop_ns != 0 && now_ns - r->loop_ns > MS(LOOP_MS + SUSPENDED_MS))
@@ -291,7 +291,7 @@ static void forgive(struct worker_client *r, uint64_t now_ns)
     r->loop_ns = now_ns;
 }
 
-/* NULL: it may go on. */
+/* NULL: no fault. */
 static const char *find_fault(const struct worker_client *r, uint64_t now_ns)
 {
     static _Thread_local char why[OSP_REASON_BYTES];
@@ -322,7 +322,7 @@ out:
     return st;
 }
 
-/* A failure of the worker's device ends its process; its last pulse has said why. */
+/* A worker whose device has failed exits; its last pulse has the reason. */
 static const char *why_lost(const struct worker_client *r, enum osp_status st)
 {
     if (r->health.state == OSP_ENGINE_DEAD)
@@ -346,7 +346,7 @@ static void look_after(struct worker_client *r, short events)
         lose(r, fault);
 }
 
-/* Orderly, within QUIT_MS. */
+/* Asks it to quit; it is killed after QUIT_MS. */
 static void quit(struct worker_client *r)
 {
     if (worker_client_is_running(r)) {
@@ -381,7 +381,7 @@ static int timeout_ms(const struct worker_client *r)
     return r->worker_state == WORKER_STATE_DEAD ? -1 : LOOP_MS;
 }
 
-/* Waits without the lock. Gives the socket's events. */
+/* Waits without the lock. Returns the socket's events. */
 static short wait_for_events(struct worker_client *r)
 {
     bool runs = worker_client_is_running(r);
@@ -399,7 +399,7 @@ static short wait_for_events(struct worker_client *r)
     drain_wakes(r);
     pthread_mutex_lock(&r->lock);
     if (fds[2].revents != 0 && fds[1].revents == 0)
-        return POLLIN; /* what it has said is read to its end */
+        return POLLIN; /* frames sent before its end are read */
     return (short)(fds[1].revents & (POLLIN | POLLHUP | POLLERR));
 }
 
