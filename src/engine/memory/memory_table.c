@@ -106,7 +106,7 @@ static void write_total(struct buf *out, const struct memory_plan *p,
     row(out, "reserve", info->free_bytes > p->total_bytes ? info->free_bytes - p->total_bytes : 0);
     buf_puts(out, "stays free\n");
     row(out, "swap", p->swap_bytes);
-    buf_puts(out, "of host memory at most, for preempted requests\n");
+    buf_puts(out, "of the host's memory at most, for preempted requests\n");
 }
 
 void memory_table_write(struct buf *out, const struct memory_plan *p, const struct gptoss_config *c,
