@@ -1,5 +1,5 @@
-/* Simulates the engine (tests/sim/sim.h) in many small worlds, and checks after every turn what
- * must hold. A violation names its schedule and the command that plays it again.
+/* Simulates the engine (tests/sim/sim.h) in many small worlds, and checks after every iteration
+ * what must hold. A violation prints its schedule and the command that repeats it.
  *
  *     sim_engine [schedules [first seed]]
  *
@@ -18,7 +18,7 @@ struct totals totals;
 uint64_t sim_now_ns;
 int32_t sim_letter[LETTERS];
 
-/* ---- the clock of everything that is linked here ---- */
+/* ---- the clock of all code that is linked here ---- */
 
 uint64_t clock_ns(void)
 {
@@ -80,7 +80,7 @@ static struct odds random_odds(void)
                      .is_behind = pick(4) > 0,
                      .is_async = pick(10) > 0};
 
-    o.is_async = o.is_async && o.is_behind; /* else there is nothing to do meanwhile */
+    o.is_async = o.is_async && o.is_behind; /* else steps do not overlap */
     o.is_ahead = o.is_behind && world.seed % 3 != 0;
     o.many_users = world.seed % 4 == 1;
     o.long_answers = !o.short_answers && pick(o.few_pages ? 4 : 2) > 0;
@@ -165,7 +165,7 @@ static void live_once(struct osp_model *model, uint64_t seed)
     world_close();
 }
 
-/* ---- what is said on the way: log lines of failures that were made up, and of asserts; and how a crash ends ---- */
+/* ---- log lines of planned failures and of asserts; and how a crash ends ---- */
 
 static int words_fd;
 

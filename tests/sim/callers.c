@@ -1,4 +1,4 @@
-/* Clients: what they ask, how they read, what they must hear. */
+/* Clients: what they ask, how they read, and what they must receive. */
 #include "sim.h"
 
 #define STOP_LETTER sim_letter[LETTERS - 1]
@@ -18,7 +18,7 @@ struct caller *caller_of(const struct seq *q)
     return found;
 }
 
-/* A beginning that others have, too, and something new. */
+/* A prefix that others have, too, and new tokens. */
 static int make_prompt(int32_t *out, int n_max)
 {
     int n = 0, n_new = 1 + pick(pick(3) == 0 ? n_max : 40), n_old = 0;
@@ -48,7 +48,7 @@ static void hash_at(struct caller *c, int i, const char *salt)
     c->kind_hash[i] = next_kind_hash(i > 0 ? c->kind_hash[i - 1] : 0, i >= c->n_prompt, i);
 }
 
-/* The answer that it gets alone. */
+/* The answer that the request must get, computed without the engine. */
 static void foresee(struct caller *c, const char *salt)
 {
     for (int i = 0; i < c->n_prompt; i++)
@@ -76,8 +76,8 @@ static char letter_of(int32_t id)
     return '?';
 }
 
-/* How much of the answer is text: a stop string of two letters cuts it, and what ended it is
- * left out unless asked for. */
+/* How much of the answer is text: a stop string of two letters cuts it, and the stop string is left
+ * out unless stop_in_text is set. */
 static void foresee_text(struct caller *c, const struct osp_request_options *opt)
 {
     const char *stop = opt->n_stop > 0 ? opt->stop[0] : NULL;
@@ -106,7 +106,8 @@ static void submit(struct caller *c, struct osp_request_options *opt)
     CHECK(!world.is_broken);
     totals.n_requests++;
     q = &c->request->seq;
-    q->sampling_params.seed = c->id; /* one that an entropy source gave cannot be told beforehand */
+    q->sampling_params.seed =
+        c->id; /* a seed from an entropy source would not be known in advance */
     c->is_exact = q->is_exact;
     CHECK(c->is_exact == (opt->sampling.has_seed && !opt->reuse_generated));
     c->n_tokens_max = q->n_tokens_max;
@@ -136,7 +137,7 @@ static void arrive(struct caller *c)
     opt.priority = world.odds.same_priority ? 0 : pick(3) - 1;
     c->key = pick(KEYS_MAX);
     opt.client = KEYS[c->key];
-    /* Not picked, so that schedules stay what their numbers say. */
+    /* Not picked at random: a schedule's number must keep its meaning. */
     if (world.odds.many_users)
         c->user = c->key == 0 ? (int)(c->id % USERS_MAX) : 0;
     else
@@ -155,7 +156,7 @@ static void arrive(struct caller *c)
     }
     c->is_lazy = pick(6) == 0;
     opt.prompt_logprobs = c->has_prompt_logprobs = c->id % 5 == 2; /* likewise */
-    opt.stop_in_text = c->id % 4 == 0; /* not picked: schedules stay what their numbers say */
+    opt.stop_in_text = c->id % 4 == 0; /* not picked at random, as above */
     submit(c, &opt);
 }
 
@@ -170,18 +171,19 @@ void callers_arrive(void)
         }
 }
 
-/* ---- hearing ---- */
+/* ---- reading ---- */
 
 static void hear_text(struct caller *c, const struct osp_event *e)
 {
     for (size_t i = 0; i < e->n_bytes; i++) {
-        CHECK(c->n_heard < c->n_text + c->is_cut); /* an end before may leave a stop's beginning */
+        CHECK(c->n_heard <
+              c->n_text + c->is_cut); /* an earlier end may leave the beginning of a stop string */
         CHECK(e->text[i] == letter_of(c->tokens[c->n_prompt + c->n_heard]));
         c->n_heard++;
     }
 }
 
-/* Of its prompt's arithmetic alone, whatever it had from the cache, lost and computed again. */
+/* Computed by the prefill arithmetic alone, whether cached, preempted or recomputed. */
 static void check_scores(const struct caller *c)
 {
     for (int i = 0; i < c->n_prompt; i++) {
@@ -255,7 +257,7 @@ static void leave(struct caller *c)
     c->request = NULL;
 }
 
-/* Gives whether there was an event. */
+/* Returns whether there was an event. */
 static bool hear(struct caller *c)
 {
     struct osp_event e;
@@ -288,7 +290,7 @@ void callers_read(void)
     }
 }
 
-/* Who has given way is the likelier to go; now and then all go at once. */
+/* A preempted request is the likelier to leave; now and then all leave at once. */
 void callers_cancel(void)
 {
     const bool all = chance(4 * world.odds.cancel);

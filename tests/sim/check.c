@@ -1,4 +1,4 @@
-/* What must hold after every turn, worked out without the engine's own counts. */
+/* What must hold after every iteration, computed without the engine's own counts. */
 #include "sim.h"
 
 static struct {
@@ -53,7 +53,7 @@ static int depth_of(const struct prefix_node *node)
     return n;
 }
 
-/* What is computed by the prompt's arithmetic alone, up to a position. */
+/* The hash of positions computed by the prefill arithmetic alone. */
 static uint64_t clean_hash(int position)
 {
     static uint64_t hashes[CONTEXT_MAX];
@@ -64,7 +64,7 @@ static uint64_t clean_hash(int position)
     return hashes[position];
 }
 
-/* The pages of a node hold its tokens, behind its parent's, and are as clean as it says. */
+/* The pages of a node hold its tokens, after its parent's, and are as clean as it claims. */
 static void check_node(const struct prefix_node *node, int g)
 {
     int first = depth_of(node) * PAGE_TOKENS;
@@ -100,7 +100,8 @@ static void count_nodes(int *refs, int g)
             CHECK(sched()->pages[g].page[i->page[g]].is_cached);
             CHECK(refs[i->page[g]] < 1000); /* one node a page */
             refs[i->page[g]] += 1000;
-            if (!i->is_bad && (n_nodes + world.n_turns) % 8 == 0) /* all of them, in turn */
+            if (!i->is_bad &&
+                (n_nodes + world.n_turns) % 8 == 0) /* all of them, over several checks */
                 check_node(i, g);
         }
     CHECK(n_nodes == p->n_nodes);
@@ -140,7 +141,7 @@ static void check_pages(void)
     }
 }
 
-/* What is not written yet belongs to one alone. */
+/* A page that is not fully written has one owner. */
 static void check_unwritten(const struct caller *c)
 {
     const struct seq *q = &c->request->seq;
@@ -180,8 +181,8 @@ static void check_caller(struct caller *c)
     }
 }
 
-/* Were a key alone, it would be admitted as long as it runs fewer than its share of what it
- * leaves free; beside others it is admitted to fewer slots. */
+/* A key alone is admitted as long as it runs fewer sequences than its share of the free slots;
+ * beside others it is admitted to fewer slots. */
 static void check_slots(void)
 {
     const struct sched_limits *l = &sched()->limits;
@@ -211,7 +212,7 @@ static void check_counts(void)
     CHECK(n_waiting == sched()->n_waiting && n_queue == n_waiting);
 }
 
-/* ---- admission: the rule of docs/engine.md over again ---- */
+/* ---- admission: the rule of docs/engine.md, written a second time ---- */
 
 /* The requests that wait, by arrival. */
 struct queue_list {
@@ -227,8 +228,8 @@ static bool key_waits(const struct queue_list *l, int key)
     return false;
 }
 
-/* The one that was served least, of equals the one whose request is the oldest; every second
- * time the first of the due. */
+/* The key served least, among equals the one with the oldest request; every second time the first
+ * key that is due. */
 static int next_key(const struct queue_list *l)
 {
     int best = l->at[0]->key, due = -1;
@@ -243,7 +244,7 @@ static int next_key(const struct queue_list *l)
     return due >= 0 && world.admissions % 2 == 0 ? due : best;
 }
 
-/* Of two of one key. */
+/* a and b are of one key. */
 static bool goes_before(const struct caller *a, const struct caller *b)
 {
     const struct seq *p = &a->request->seq, *q = &b->request->seq;
@@ -305,7 +306,7 @@ static void count_bypass(struct turn *t, int n_others_due, int64_t *dues, int64_
     ++*total;
 }
 
-/* x is admitted: which older ones of its key, and which other keys, it passes. */
+/* x is admitted: counts the older requests of its key, and the other keys, that it bypasses. */
 static void pass_by(const struct queue_list *l, const struct caller *x)
 {
     for (int i = 0; i < l->n; i++) {
@@ -347,7 +348,7 @@ static void sort_by_arrival(struct caller **list, int n)
         }
 }
 
-/* Who waited since the last turn or this check, and did not leave in between. */
+/* Waited since the last iteration or this check, and did not leave in between. */
 static bool has_waited(const struct caller *c)
 {
     const struct seq *q = &c->request->seq;
@@ -356,7 +357,7 @@ static bool has_waited(const struct caller *c)
            (q->state != SEQ_ENDED || q->admission > world.admissions);
 }
 
-/* A key of which nothing waits is not passed any more. */
+/* A key without a waiting request is not bypassed. */
 static void forget_passes(const struct queue_list *l)
 {
     for (int k = 0; k < KEYS_MAX; k++)
@@ -372,9 +373,9 @@ static struct caller *admitted_as(const struct queue_list *l, int64_t admission)
     return NULL;
 }
 
-/* Where a client's share of the slots is limited, who is next depends on which sequences ended
- * before: the scheduler asserts that nobody is admitted beyond its share, and here counts have
- * to be right. */
+/* Where a client's share of the slots is limited, the next one depends on which sequences ended
+ * before: the scheduler asserts that no client is admitted beyond its share, and here the counts
+ * are checked. */
 static void note_admissions(const struct queue_list *l)
 {
     while (world.admissions < sched()->n_admissions) {
@@ -389,7 +390,7 @@ static void note_admissions(const struct queue_list *l)
             world.key_dues[c->key] = c->request->seq.client->fair_queue.n_due_total;
 }
 
-/* Those whom the step admitted must be the first in the order that the rule gives. */
+/* The requests that the step admitted must be the first in the order of the rule. */
 static void check_admissions(int64_t n_before)
 {
     struct queue_list l = {.n = 0};
@@ -424,14 +425,14 @@ static void check_admissions(int64_t n_before)
     forget_passes(&l);
 }
 
-/* ---- giving way ---- */
+/* ---- preemption ---- */
 
 static bool is_kept(const struct caller *c)
 {
     return c->n_preempted >= PREEMPTIONS_MAX;
 }
 
-/* Of two of one key. */
+/* a and b are of one key. */
 static bool has_lower_priority(const struct caller *a, const struct caller *b)
 {
     const struct seq *p = &a->request->seq, *q = &b->request->seq;
@@ -591,16 +592,16 @@ static void check_fair(void)
             spread_over(&users[c->key], c->request->seq.user->served);
         }
     CHECK(world.dues > 0 || keys.most - keys.least <= bound || keys.least == INT64_MAX ||
-          l->slot_share > 0); /* one that has its share of the slots may fall behind */
+          l->slot_share > 0); /* a key that has its share of the slots may fall behind */
     for (int k = 0; k < KEYS_MAX && world.odds.same_priority; k++)
         CHECK(world.key_dues[k] > 0 || users[k].most - users[k].least <= bound ||
               users[k].least == INT64_MAX);
 }
 
-/* ---- the three times ---- */
+/* ---- the three checks ---- */
 
-/* Who was canceled or is late has gone, or does so when the step under way ends: within one
- * step, wherever it was. */
+/* A canceled or late request has left, or leaves when the step in flight ends: within one step, in
+ * any state. */
 static void check_leaves(const struct caller *c)
 {
     const bool is_late = c->deadline_ns != 0 && sim_now_ns >= c->deadline_ns;
@@ -613,7 +614,8 @@ static void check_leaves(const struct caller *c)
     totals.n_left++;
 }
 
-/* After the inbox, before the step: who has just been taken out is not the engine's any more. */
+/* After the inbox, before the step: a request that was just removed is not the engine's any
+ * more. */
 void check_before_step(void)
 {
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
@@ -630,8 +632,8 @@ void check_before_step(void)
     before.was_under_way = world.is_in_flight;
 }
 
-/* One step ends in every turn with work; where none was under way, and others may be, one
- * begins. */
+/* One step ends in every iteration with work; where no step was in flight and steps may overlap,
+ * one begins instead. */
 static void check_progress(bool had_work)
 {
     const int64_t n = sched()->n_steps - before.n_steps;

@@ -11,7 +11,7 @@ static struct model model;
 static struct layer layers[N_PAGE_GROUPS];
 static struct osp_model shell;
 static int32_t sampled[2][LIVE_MAX]; /* of step n in n % 2 */
-static int32_t results[LIVE_MAX];    /* behind a step's end */
+static int32_t results[LIVE_MAX];    /* after a step's end */
 static float scores[2][LIVE_MAX], logprobs[LIVE_MAX];
 static uint64_t launched_ns, ended_ns; /* of the step that was last waited for */
 static char memory[N_PAGE_GROUPS][PAGES_MAX * 64 * 16 * 8];
@@ -40,7 +40,7 @@ uint64_t next_kind_hash(uint64_t before, bool generated, int position)
     return mix(before, (uint64_t)position * 2 + generated) & 0xFFFFFF;
 }
 
-/* Who does not ask for exactness may have had pages in the other arithmetic. */
+/* A request that is not exact may have had pages in the other arithmetic. */
 static int32_t sampling_params(uint64_t id, int position, uint64_t stamp, bool is_exact)
 {
     uint64_t bits = mix(mix(id, is_exact ? stamp : stamp >> 24), (uint64_t)position);
@@ -79,7 +79,7 @@ static uint64_t *slot(const struct batch *b, const struct batch_seq *s, int g, i
            position % PAGE_TOKENS;
 }
 
-/* A page that is written has one owner, in the books and in the batch. */
+/* A page that is written has one owner, in the scheduler's counts and in the batch. */
 static void check_owner(const struct batch *b, const struct batch_seq *s, int g, int position,
                         int part)
 {
@@ -90,7 +90,7 @@ static void check_owner(const struct batch *b, const struct batch_seq *s, int g,
     world.writer[g][page] = part + 1;
 }
 
-/* The row's token, where the step before draws it, too; 0 where that failed. */
+/* The row's token, also where the step before samples it; 0 where that failed. */
 static int32_t token_of(const struct batch *b, int row)
 {
     const int32_t token = BATCH_TOKENS(b)[row];
@@ -146,7 +146,7 @@ static void read_row(const struct batch *b, int row, int part, const struct call
     }
 }
 
-/* Behind an answer that ends in the step under way: the row's results are for nobody. */
+/* After an answer that ends in the step in flight: the row's results are dropped. */
 static bool is_void(const struct caller *c, const struct batch *b, int row)
 {
     return BATCH_TOKENS(b)[row] < 0 && BATCH_POSITIONS(b)[row] >= c->n_all;
@@ -159,7 +159,7 @@ static void run_part(const struct batch *b, int part, const struct step_chunk *p
 
     CHECK(s->n_rows == p->n_rows && p->n_rows > 0);
     CHECK(p->first == p->seq->n_stored);
-    CHECK(p->seq->state == SEQ_RUNNING); /* no step is begun for who has left */
+    CHECK(p->seq->state == SEQ_RUNNING); /* no step begins for a sequence that has left */
     CHECK(!atomic_load(&c->request->cancel));
     CHECK(c->deadline_ns == 0 || sim_now_ns < c->deadline_ns);
     for (int i = 0; i < s->n_rows; i++) {
@@ -232,7 +232,7 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
         CHECK(i == 0 ||
               BATCH_PHASES(b)[BATCH_SEQS(b)[i].first_row] <=
                   BATCH_PHASES(b)[BATCH_SEQS(b)[i - 1].first_row] ||
-              BATCH_PHASES(b)[BATCH_SEQS(b)[i].first_row] == PHASE_PREFILL); /* generated first */
+              BATCH_PHASES(b)[BATCH_SEQS(b)[i].first_row] == PHASE_PREFILL); /* decode rows first */
         run_part(b, i, &plan->chunks[i]);
     }
     draw_all(b);

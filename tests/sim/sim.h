@@ -1,6 +1,5 @@
-/* The simulator: the engine as it is (scheduler, pages, prefix cache, requests, events) in one
- * thread, on a clock and a device that it makes up, with clients that it makes up. A schedule is
- * one small world, all of it decided by a seed. */
+/* The simulator: the real engine (scheduler, pages, prefix cache, requests, events) in one thread,
+ * with a simulated clock, device and clients. A schedule is one small world, decided by a seed. */
 #ifndef SIM_H
 #define SIM_H
 
@@ -23,7 +22,7 @@ enum {
     USERS_MAX = 5 /* of a key */
 };
 
-/* How often a request was passed by those of its key, or a key by others. */
+/* How often a request was bypassed by those of its key, or a key by others. */
 struct turn {
     int n_passed, n_due_before;
     int64_t due;
@@ -36,29 +35,29 @@ struct caller {
     int n_prompt, n_all, n_tokens_max; /* n_all: with the answer that it must get */
     int32_t tokens[CONTEXT_MAX];
     uint64_t token_hash[CONTEXT_MAX], kind_hash[CONTEXT_MAX]; /* of all up to a position */
-    bool is_exact, is_drawn_nan;                              /* the draw behind n_all fails */
-    int n_text;                /* bytes of the answer that must be heard at the end */
-    bool has_prompt_logprobs;  /* its prompt is */
-    bool is_cut;               /* by a stop string there */
-    bool is_canceled, is_lazy; /* reads only at the end */
+    bool is_exact, is_drawn_nan; /* is_drawn_nan: the sample after n_all fails */
+    int n_text;                  /* bytes of the answer that must have been read at the end */
+    bool has_prompt_logprobs;    /* its prompt is */
+    bool is_cut;                 /* by a stop string in its text */
+    bool is_canceled, is_lazy;   /* reads only at the end */
     uint64_t deadline_ns;
     int n_heard, n_ends;
-    /* as of the last turn */
+    /* as of the last iteration */
     int n_tokens, n_stored, n_preempted, n_charged;
     bool ran, is_mine; /* is_mine: still in the engine */
     bool is_admitted;  /* since then */
-    /* the rule of admission, kept apart from the engine's own books */
+    /* the rule of admission, kept apart from the engine's own state */
     int key, user;
     struct turn turn;
 };
 
-/* What happens in a schedule, by chance. */
+/* Probabilities of what happens in a schedule. */
 struct odds {
     int arrive, cancel, leave, nan, device, jump, limit; /* 1 in n; 0: never */
     bool same_priority, short_answers, long_answers, few_pages;
     bool many_users;          /* of the first key */
-    bool is_behind, is_ahead; /* the device; */
-    bool is_async;            /* the engine */
+    bool is_behind, is_ahead; /* of the device */
+    bool is_async;            /* of the engine */
 };
 
 struct world {
@@ -67,14 +66,14 @@ struct world {
     struct osp_engine *engine;
     struct caller caller[LIVE_MAX];
     int32_t base[N_BASES][CONTEXT_MAX];
-    int32_t last[CONTEXT_MAX]; /* what an earlier request had at its end */
+    int32_t last[CONTEXT_MAX]; /* tokens of an earlier request at its end */
     int n_last;
     int64_t n_turns;
     bool is_broken; /* the device has failed */
     int64_t dues, admissions;
     struct turn key_turn[KEYS_MAX];
     int64_t key_dues[KEYS_MAX], key_admissions[KEYS_MAX]; /* among the requests of each */
-    int writer[N_PAGE_GROUPS][PAGES_MAX]; /* part of the step that writes a page, from 1 */
+    int writer[N_PAGE_GROUPS][PAGES_MAX]; /* chunk of the step that writes a page, from 1 */
     bool is_in_flight;                    /* a step, on the device */
     uint64_t n_begun, n_waited;           /* steps of the device */
 };
@@ -82,7 +81,7 @@ struct world {
 struct totals {
     int64_t n_turns, n_requests, n_admissions, n_preemptions, n_swapped, n_again, n_cached, n_rows;
     int64_t n_due_total, n_key_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
-    int64_t n_logprobs_done; /* tokens of prompts whose scores were as they must be */
+    int64_t n_logprobs_done; /* prompt tokens with correct log-probabilities */
     int64_t n_sent, n_wasted_rows;
 };
 
@@ -125,8 +124,7 @@ uint64_t salt_hash(const char *salt);
 uint64_t next_token_hash(uint64_t before, int32_t token);
 uint64_t next_kind_hash(uint64_t before, bool generated, int position);
 uint64_t stamp_in(int g, int32_t page, int slot);
-float score_of(
-    uint64_t stamp); /* what the device tells of the token behind a position with this stamp */
+float score_of(uint64_t stamp); /* log-probability of the token after a position with this stamp */
 /* Letter's id, or -1. */
 int32_t draw_at(const struct caller *c);
 struct osp_model *sim_model(struct osp_tokenizer *tokenizer);
@@ -136,12 +134,12 @@ void sim_model_limits(const struct sched_limits *l);
 void callers_arrive(void);
 void callers_read(void);
 void callers_cancel(void);
-void callers_hear_out(void); /* all that is left, to the end */
+void callers_hear_out(void); /* reads all that is left, to the end */
 struct caller *caller_of(const struct seq *q);
 
 /* check.c */
 void check_before_step(void);
-void check_in_step(void); /* before anybody acts while a step is under way */
+void check_in_step(void); /* before clients act while a step is in flight */
 void check_after_step(void);
 void check_at_end(void);
 

@@ -1,5 +1,4 @@
-/* The engine while a step runs behind its back: the same tokens, told in time, and every way to
- * end. */
+/* The engine at every pipeline depth: the same tokens, published in time, and every way to end. */
 #include "engine_fixture.h"
 
 #include <pthread.h>
@@ -13,9 +12,8 @@
 
 enum { N_KINDS = 8, ANSWER_TOKENS = 40 };
 
-/* The CPU's steps, which a test can keep from ending; seen from the engine they run within
- * model_step(), behind it, or ahead, too: two at a time, the second with what the first one
- * draws. */
+/* The CPU's steps, which a test can keep from ending. To the engine they run within model_step(),
+ * asynchronously, or queued: two at a time, the second with tokens that the first one samples. */
 enum way { WITHIN, BEHIND, AHEAD };
 static const struct backend_ops *real;
 static struct backend_ops behind;
@@ -27,7 +25,7 @@ static struct {
 } results[2];                                       /* of step n in n % 2 */
 static atomic_int n_begun, n_waited, waits_at_most; /* steps */
 static atomic_int n_sent; /* of them, those that began while another one ran */
-static atomic_bool fails; /* the wait that is under way, or the next, and reads */
+static atomic_bool fails; /* the current or next wait fails, and reads */
 
 static void behind_info(const struct backend *be, struct device_info *out)
 {
@@ -45,7 +43,7 @@ static void must_be_at_rest(void)
     }
 }
 
-/* A copy of the batch with the tokens that the step before drew. */
+/* A copy of the batch with the tokens that the step before sampled. */
 static const struct batch *with_tokens(const struct batch *b, int step)
 {
     static _Alignas(8) char memory[1 << 20];
@@ -182,7 +180,7 @@ static struct osp_request *submit(struct osp_engine *engine, int n_prompt,
     return r;
 }
 
-/* One of each kind of draw, and lengths of prompts and answers of their own. */
+/* One request of each kind of sampling, with prompts and answers of different lengths. */
 static struct osp_request *submit_kind(struct osp_engine *engine, int kind)
 {
     static const int lengths[N_KINDS] = {1, 40, 130, 300, 64, 7, 20, 90};
@@ -226,7 +224,7 @@ static void hear_kinds(struct heard *out, enum way how, bool is_async, int n_seq
     assert_int_equal(stats.n_requests_done, N_KINDS);
     assert_int_equal(stats.n_running, 0);
     while (atomic_load(&n_begun) != atomic_load(&n_waited))
-        sched_yield(); /* the last step that was sent is for nobody */
+        sched_yield(); /* the last sent step is dropped */
     assert_int_equal(atomic_load(&n_sent) > 0, how == AHEAD && is_async);
     assert_true(stats.device_seconds > 0 && stats.device_idle_seconds > 0);
     osp_engine_close(engine);
@@ -240,8 +238,8 @@ static void assert_same_bytes(const struct buf *a, const struct buf *b)
         assert_memory_equal(a->data, b->data, a->size_bytes);
 }
 
-/* Tokens, texts, log-probabilities and ends: with the device's time used and not, with many and
- * with two places. */
+/* Tokens, texts, log-probabilities and ends: with overlap and without, with many slots and with
+ * two. */
 static void test_the_same_as_one_after_the_other(void **state)
 {
     struct heard want[N_KINDS], have[N_KINDS];
@@ -271,8 +269,8 @@ static const struct osp_request_options steady = {
     .raw = true,
     .ignore_stop_tokens = true};
 
-/* Waits for the first n tokens; each is a text of its own, as the greedy ones behind these
- * prompts are. */
+/* Waits for the first n tokens; each is a text of its own, as the greedy ones after these prompts
+ * are. */
 static int hear_tokens(struct osp_request *r, int n)
 {
     struct osp_event e;
@@ -293,8 +291,8 @@ static void wait_for(atomic_int *count, int n)
         sched_yield();
 }
 
-/* With the third step under way, which does not end, the second one's token is heard; and the
- * third has begun. */
+/* While the third step is in flight and does not end, the second one's token is published; and the
+ * third step has begun. */
 static void test_tokens_are_told_while_the_next_step_runs(void **state)
 {
     const enum way how = *(const enum way *)*state;
@@ -316,8 +314,8 @@ static void test_tokens_are_told_while_the_next_step_runs(void **state)
     osp_model_close(model);
 }
 
-/* A cancel, and a request that comes, while a step runs: no further step for the one, the next
- * one for the other. */
+/* A cancel, and a new request, while a step runs: the one gets no further step, the other is in the
+ * next one. */
 static void test_cancel_and_arrival_while_a_step_runs(void **state)
 {
     const enum way how = *(const enum way *)*state;
@@ -364,7 +362,7 @@ static void test_a_step_that_fails_while_it_runs(void **state)
     hear_all(&h, running);
     assert_int_equal(h.last.status, OSP_EDEVICE);
     assert_non_null(strstr(h.error, "the test let a step fail"));
-    assert_int_equal(h.tokens.size_bytes, 0); /* beyond those that were heard */
+    assert_int_equal(h.tokens.size_bytes, 0); /* beyond those that were read */
     heard_release(&h);
     hear_all(&h, waiting);
     assert_int_equal(h.last.status, OSP_EDEVICE);
@@ -407,7 +405,7 @@ static void *let_go_when_closing(void *arg)
     return NULL;
 }
 
-/* The engine waits for the step, and for no other. */
+/* On close the engine waits for the step in flight, and for no other. */
 static void test_close_while_a_step_runs(void **state)
 {
     const enum way how = *(const enum way *)*state;
@@ -430,8 +428,8 @@ static void test_close_while_a_step_runs(void **state)
     osp_model_close(model);
 }
 
-/* A step that is thought to be long: the next one is not sent before its end is near, or there,
- * so that who comes meanwhile is in it. */
+/* A step that is expected to be long: the next one is not sent before its end is near, or there, so
+ * that a request that arrives meanwhile is in it. */
 static void test_who_comes_is_in_the_next_step(void **state)
 {
     struct osp_model *model = open_model(AHEAD, 2);

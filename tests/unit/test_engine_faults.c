@@ -1,4 +1,4 @@
-/* The engine on a device that fails: a stage that gives an error, and a draw that gives no
+/* The engine on a device that fails: a stage that returns an error, and a sample that gives no
  * token. */
 #include "engine_fixture.h"
 
@@ -34,7 +34,7 @@ static enum osp_status held_run(struct backend *be, struct compiled *c, const st
     return real->run(be, c, b, ticket);
 }
 
-/* The first of several draws finds nothing to draw. */
+/* The first of several samples finds no token allowed. */
 static void fail_sample(enum stage stage, const union stage_args *a, const struct batch *b)
 {
     (void)b;
@@ -124,7 +124,7 @@ static void test_a_failed_draw_ends_one(void **state)
     osp_model_close(model);
 }
 
-/* A step that does not end: healthy for 2 seconds, stuck from then on, healthy again once it has
+/* A step that does not end: healthy for 2 seconds, then stuck, and healthy again once it has
  * ended. */
 static void test_a_stuck_step_is_told(void **state)
 {
@@ -138,7 +138,7 @@ static void test_a_stuck_step_is_told(void **state)
     (void)state;
     faulty.run = held_run;
     engine = fixture_engine(model);
-    hear_all(&heard, submit(engine)); /* the first steps teach what is usual */
+    hear_all(&heard, submit(engine)); /* the first steps teach the usual time */
     heard_release(&heard);
     osp_engine_get_health(engine, &health);
     assert_int_equal(health.state, OSP_ENGINE_OK);

@@ -1,5 +1,5 @@
-/* Token masks that take long: a request without a grammar goes on beside those that have one,
- * and what they draw does not depend on who makes their masks. */
+/* Token masks that take long: a request without a grammar goes on beside constrained ones, and the
+ * tokens do not depend on the thread that makes the masks. */
 #include "engine_fixture.h"
 
 #include "base/clock.h"
@@ -29,7 +29,7 @@ static struct osp_model *open_nano(int n_seqs_max)
     return model;
 }
 
-/* Arrays that differ in their least length alone, of strings that differ in their end. */
+/* Arrays that differ only in their least length, of strings that differ in their end. */
 static void write_hostile(struct buf *out)
 {
     buf_init(out, 1 << 16);

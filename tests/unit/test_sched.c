@@ -65,7 +65,7 @@ static struct seq *add(struct fixture *f, int i, int n_prompt, int n_answer)
     return &f->seqs[i];
 }
 
-/* Plans and runs a step in which every draw gives `token`. */
+/* Plans and runs a step in which every sample is `token`. */
 static struct step_plan run(struct fixture *f, int32_t token)
 {
     int32_t tokens[SEQS_MAX];
@@ -134,7 +134,7 @@ static void test_admits_what_fits_in_order(void **state)
     (void)state;
     fixture_open(&f, 4, 64, 8);
     add(&f, 0, 200, 100); /* 4 pages, and one to grow */
-    add(&f, 1, 250, 100); /* as many, which are not there */
+    add(&f, 1, 250, 100); /* as many, which are not free */
     add(&f, 2, 10, 10);   /* would fit, but came later */
     run(&f, 1);
     assert_int_equal(sched_stats(f.sched).n_running, 1);
@@ -143,7 +143,7 @@ static void test_admits_what_fits_in_order(void **state)
         run(&f, STOP_ID);
     assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
     run(&f, 1);
-    assert_int_equal(f.seqs[1].state, SEQ_RUNNING); /* what the first one left is only cached */
+    assert_int_equal(f.seqs[1].state, SEQ_RUNNING); /* the first one's pages are only cached */
     assert_int_equal(f.seqs[2].state, SEQ_RUNNING);
     fixture_close(&f);
 }
@@ -157,7 +157,7 @@ static int count_moves(const struct step_plan *plan, enum move_kind kind)
     return n;
 }
 
-/* Two grow until their pages run out: the younger one gives way, its pages go to the host's
+/* Two grow until their pages run out: the younger one is preempted, its pages are swapped to host
  * memory and come back when the older one is done. */
 static void test_younger_one_gives_way_and_comes_back(void **state)
 {
@@ -183,7 +183,7 @@ static void test_younger_one_gives_way_and_comes_back(void **state)
     plan = run(&f, 1);
     n_in = count_moves(&plan, MOVE_SWAP_IN);
     assert_int_equal(n_in, n_out);
-    assert_int_equal(f.seqs[1].n_stored, n_stored + 1); /* it goes on where it was */
+    assert_int_equal(f.seqs[1].n_stored, n_stored + 1); /* it resumes where it was */
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         assert_int_equal(sched_stats(f.sched).host_pages_used[g], 0);
     for (int i = 0; i < 400 && f.seqs[1].state != SEQ_ENDED; i++)
@@ -192,8 +192,8 @@ static void test_younger_one_gives_way_and_comes_back(void **state)
     fixture_close(&f);
 }
 
-/* Without room in the host's memory it is computed again: its prompt as a prompt, then what it
- * had generated row by row, and nothing is drawn until that is done. */
+/* Without host pages it is recomputed: its prompt as prefill, then its generated tokens as decode
+ * rows, and no token is sampled until that is done. */
 static void test_computes_again_in_the_same_arithmetic(void **state)
 {
     struct fixture f;
@@ -227,7 +227,8 @@ static void test_computes_again_in_the_same_arithmetic(void **state)
     fixture_close(&f);
 }
 
-/* Lower priority gives way before youth does; but nobody more than PREEMPTIONS_MAX times. */
+/* Priority decides on preemption before age; but no sequence is preempted more than PREEMPTIONS_MAX
+ * times. */
 static void test_who_gives_way(void **state)
 {
     struct fixture f;
@@ -352,7 +353,7 @@ static struct seq *add_for(struct fixture *f, int i, int priority, const char *c
     return q;
 }
 
-/* Gives the index of the only one that runs. */
+/* Returns the index of the only running sequence. */
 static int runs_alone(struct fixture *f)
 {
     assert_int_equal(sched_stats(f->sched).n_running, 1);
@@ -380,8 +381,7 @@ static void test_priority_goes_first(void **state)
     fixture_close(&f);
 }
 
-/* One client asked three times before the other came; it has
- * had less by then. */
+/* One client asked three times before the other came, which has been served less. */
 static void test_clients_are_served_alike(void **state)
 {
     static const int preempt_order[] = {0, 3, 1, 2};
@@ -415,9 +415,9 @@ static struct seq *add_long(struct fixture *f, int i, int n_prompt, int n_answer
     return q;
 }
 
-/* While one client's only request runs, the other is served alone; then the one gives way and
- * waits. What it asks for next has not saved that up: it begins with what the other had when it
- * was admitted. */
+/* While one client's only request runs, the other is served alone; then the first is preempted and
+ * waits. Its next request has accumulated no credit: it begins with the count that the other had
+ * when it was admitted. */
 static void test_a_long_request_saves_nothing_up(void **state)
 {
     struct fixture f;
@@ -426,7 +426,7 @@ static void test_a_long_request_saves_nothing_up(void **state)
 
     (void)state;
     fixture_open(&f, 3, 128, 8);
-    add_long(&f, 2, 20, 250, "other"); /* the older one: it does not give way */
+    add_long(&f, 2, 20, 250, "other"); /* the older one: it is not preempted */
     q = add_long(&f, 0, 20, 250, "one");
     run(&f, 1);
     for (int i = 0; i < 8; i++) {
@@ -445,8 +445,8 @@ static void test_a_long_request_saves_nothing_up(void **state)
     fixture_close(&f);
 }
 
-/* One of low priority sees better ones come all the time: after three of them it has every second
- * place. */
+/* Requests of better priority keep coming before one of low priority: after three bypasses it has
+ * every second admission. */
 static void test_nobody_is_passed_for_ever(void **state)
 {
     struct fixture f;
@@ -459,7 +459,7 @@ static void test_nobody_is_passed_for_ever(void **state)
     add_for(&f, 1, 9, NULL);
     for (int i = 2; f.seqs[1].state == SEQ_WAITING; i = 5 - i) {
         add_for(&f, i, 0, NULL);
-        run(&f, STOP_ID); /* ends the one that runs */
+        run(&f, STOP_ID); /* ends the running one */
         run(&f, 1);
         if (f.seqs[1].state == SEQ_WAITING)
             n_passed++;
@@ -472,8 +472,8 @@ static void test_nobody_is_passed_for_ever(void **state)
     fixture_close(&f);
 }
 
-/* Steps with 64 rows of a prompt take 640 ms, those without 1 ms: beside one who generates a
- * step gets what 100 ms allow, and without all of it. */
+/* Steps with 64 prefill rows take 640 ms, those without 1 ms: beside a decode row a step gets what
+ * 100 ms allow, and without decode rows all of it. */
 static void test_prompts_leave_time_to_generate(void **state)
 {
     struct fixture f;
@@ -495,7 +495,7 @@ static void test_prompts_leave_time_to_generate(void **state)
     assert_int_equal(plan->n_prefill_rows, PREFILL_ROWS_MIN); /* 9.9 would fit */
     assert_int_equal(plan->n_rows, PREFILL_ROWS_MIN + 1);
     sched_begin(f.sched);
-    sched_commit(f.sched, tokens, 8000000, f.now_ns + 8000000); /* it was fast after all */
+    sched_commit(f.sched, tokens, 8000000, f.now_ns + 8000000); /* faster than expected */
     for (int i = 0; i < 12; i++) {
         plan = sched_plan(f.sched, f.now_ns);
         step_ns = (uint64_t)(1000000 + plan->n_prefill_rows * 500000);
@@ -510,7 +510,7 @@ static void test_prompts_leave_time_to_generate(void **state)
     fixture_close(&f);
 }
 
-/* The first one's prompt has a quarter of the rows, the rest goes to a better one. */
+/* The prompt admitted first has a quarter of the rows, the rest goes to one of better priority. */
 static void test_oldest_prompt_has_its_part(void **state)
 {
     const struct step_plan *plan;

@@ -1,5 +1,5 @@
-/* A step that is planned while the one before it runs: what is thought of, and what is done when
- * it goes otherwise. */
+/* A step that is planned while the one before it runs: what the plan assumes, and what happens when
+ * the assumption fails. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -80,8 +80,8 @@ static void commit(struct fixture *f, int32_t a, int32_t b)
     sched_commit(f->sched, (int32_t[]){a, b, b, b}, 1, ++f->now_ns);
 }
 
-/* A prompt whose end is under way, and one who generates, both go on with tokens that are not
- * known. */
+/* A prompt whose last rows are in flight, and a decoding sequence, both go on with tokens that are
+ * not known yet. */
 static void test_all_go_on(void **state)
 {
     struct fixture f;
@@ -115,7 +115,7 @@ static void test_all_go_on(void **state)
     fixture_close(&f);
 }
 
-/* One that ends takes its row along; its place goes to who waits, in the same step. */
+/* A sequence that ends loses its row; a waiting one takes its place in the same step. */
 static void test_an_end_makes_room(void **state)
 {
     struct fixture f;
@@ -141,7 +141,7 @@ static void test_an_end_makes_room(void **state)
     fixture_close(&f);
 }
 
-/* A draw that fails ends its sequence, though it had a row in the next step. */
+/* A failed sample ends its sequence, though it had a row in the next step. */
 static void test_a_failed_draw(void **state)
 {
     struct fixture f;
@@ -159,7 +159,7 @@ static void test_a_failed_draw(void **state)
     fixture_close(&f);
 }
 
-/* Whose last token is under way gets no row behind it. */
+/* A sequence whose last token is in flight gets no further row. */
 static void test_the_length_is_foreseen(void **state)
 {
     struct fixture f;
@@ -181,8 +181,8 @@ static void test_the_length_is_foreseen(void **state)
     fixture_close(&f);
 }
 
-/* Who leaves keeps its pages until its rows have run, has no more, and the token that came still
- * counts. */
+/* A leaving sequence keeps its pages until its rows have run, gets no more rows, and its sampled
+ * token still counts. */
 static void test_leaving(void **state)
 {
     struct fixture f;
@@ -223,7 +223,7 @@ static void test_leaving(void **state)
     fixture_close(&f);
 }
 
-/* An end of its own comes before a cancel. */
+/* The sequence's own end comes before a cancel. */
 static void test_its_own_end_comes_first(void **state)
 {
     struct fixture f;
@@ -239,7 +239,7 @@ static void test_its_own_end_comes_first(void **state)
     fixture_close(&f);
 }
 
-/* Who comes while a step runs has its prompt in the next one. */
+/* A request that arrives while a step runs has its prompt in the next one. */
 static void test_arrivals_are_planned_for(void **state)
 {
     struct fixture f;
@@ -255,7 +255,7 @@ static void test_arrivals_are_planned_for(void **state)
     fixture_close(&f);
 }
 
-/* Where somebody has to give way, tokens come first. */
+/* Where a preemption may be needed, the tokens are awaited first. */
 static void test_nobody_gives_way_ahead(void **state)
 {
     struct fixture f;
@@ -270,13 +270,13 @@ static void test_nobody_gives_way_ahead(void **state)
         assert_int_equal(sched_stats(f.sched).n_running + sched_stats(f.sched).n_waiting, 2);
         assert_int_equal(sched_stats(f.sched).n_preemptions, 0);
         commit(&f, 20, 20);
-        plan(&f); /* now it may */
+        plan(&f); /* now it may preempt */
     }
     assert_int_equal(sched_stats(f.sched).n_preemptions, 1);
     fixture_close(&f);
 }
 
-/* The mask of one depends on its last token: without it the others go on, and it comes after. */
+/* A mask depends on the last token: without it the others go on, and its sequence follows later. */
 static void test_one_waits_for_its_mask(void **state)
 {
     struct fixture f;
@@ -289,10 +289,10 @@ static void test_one_waits_for_its_mask(void **state)
     free_one = add(&f, 1, 5, 10);
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 2);
-    assert_null(sched_batch(f.sched, f.memory)); /* its mask is in there */
+    assert_null(sched_batch(f.sched, f.memory)); /* the batch needs its mask */
     commit(&f, 20, 21);
     sched_mask_ready(f.sched, held);
-    assert_int_equal(plan(&f)->n_rows, 2); /* it came in time */
+    assert_int_equal(plan(&f)->n_rows, 2); /* the mask was ready in time */
     assert_non_null(sched_batch(f.sched, f.memory));
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 2);
@@ -309,7 +309,7 @@ static void test_one_waits_for_its_mask(void **state)
     fixture_close(&f);
 }
 
-/* What was drawn is in the counts of the very next draw. */
+/* A sampled token counts in the penalties of the very next sample. */
 static void test_counts_have_the_last_token(void **state)
 {
     static const int32_t prompt[] = {1, 2, 3};
@@ -337,7 +337,7 @@ static void test_counts_have_the_last_token(void **state)
     fixture_close(&f);
 }
 
-/* ---- steps that the device has before the one under way ends ---- */
+/* ---- steps that are sent before the step in flight ends ---- */
 
 static void send(struct fixture *f)
 {
@@ -347,8 +347,8 @@ static void send(struct fixture *f)
     sched_mark_sent(f->sched);
 }
 
-/* A step that was sent begins as it is: who ended has rows in it that nobody hears of, and who
- * came waits. */
+/* A sent step begins as it is: the rows of an ended sequence are dropped, and a new request
+ * waits. */
 static void test_a_sent_step_begins_as_it_is(void **state)
 {
     struct fixture f;
@@ -375,14 +375,14 @@ static void test_a_sent_step_begins_as_it_is(void **state)
     assert_int_equal(f.seqs[1].pending_sample, 1);
     assert_int_equal(plan(&f)->n_rows, 1 + 4);
     assert_int_equal(BATCH_TOKENS(sched_batch(f.sched, f.memory))[0], batch_token_sampled(1));
-    commit(&f, 77, 31); /* 77 is for nobody */
+    commit(&f, 77, 31); /* 77 is dropped */
     assert_int_equal(f.seqs[0].n_tokens, 6);
     assert_int_equal(f.seqs[1].tokens[6], 31);
     assert_int_equal(sched_stats(f.sched).n_generated_tokens, 3);
     fixture_close(&f);
 }
 
-/* Whoever leaves in whichever way: under way, in the sent step alone, or by a draw that failed. */
+/* Every way of leaving: in flight, in the sent step alone, or by a failed sample. */
 static void test_all_leave_a_sent_step(void **state)
 {
     struct fixture f;
@@ -409,7 +409,7 @@ static void test_all_leave_a_sent_step(void **state)
     fixture_close(&f);
 }
 
-/* Not before the tokens are known: what counts them, or has a mask. */
+/* Penalties and masks need the tokens: such a step is not sent before they are known. */
 static void test_what_cannot_be_sent(void **state)
 {
     struct fixture f;
@@ -418,7 +418,7 @@ static void test_what_cannot_be_sent(void **state)
     (void)state;
     fixture_open(&f, 2, 64);
     q = add(&f, 0, 5, 10);
-    assert_false(sched_can_send(f.sched)); /* nothing is under way */
+    assert_false(sched_can_send(f.sched)); /* no step is in flight */
     q->is_constrained = true;
     begin(&f);
     assert_true(plan(&f)->n_chunks > 0);

@@ -1,5 +1,5 @@
-/* Shares of clients and of their users: in the queue, for prompts' rows, for pages; and what is
- * remembered of them. */
+/* Shares of clients and of their users: in the queue, for prefill rows, for pages; and remembered
+ * counts. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -69,7 +69,7 @@ static struct seq *add(struct fixture *f, int i, struct wanted w)
     return q;
 }
 
-/* Plans and runs a step in which every draw gives `token`. */
+/* Plans and runs a step in which every sample is `token`. */
 static void run(struct fixture *f, int32_t token)
 {
     int32_t tokens[SEQS_MAX];
@@ -85,7 +85,7 @@ static void run(struct fixture *f, int32_t token)
     sched_commit(f->sched, tokens, 5, f->now_ns + 5);
 }
 
-/* Ends the one that runs, admits the next and gives it. */
+/* Ends the running sequence, admits the next and returns it. */
 static const struct seq *next(struct fixture *f)
 {
     if (sched_stats(f->sched).n_running > 0)
@@ -95,9 +95,8 @@ static const struct seq *next(struct fixture *f)
     return sched_running(f->sched, 0);
 }
 
-/* A hundred users of one client, each with a request of the best priority there is, wait beside
- * one user of another client that asks again whenever it was served: both clients are served
- * alike. */
+/* A hundred users of one client, each with a request of the best priority, wait beside one user of
+ * another client, who asks again after each answer: both clients are served alike. */
 static void test_users_divide_their_clients_share(void **state)
 {
     struct fixture f;
@@ -124,8 +123,8 @@ static void test_users_divide_their_clients_share(void **state)
     fixture_close(&f);
 }
 
-/* And the users of a client are, among each other: one that asked ten times before the other
- * came is not ahead. */
+/* The users of a client are served alike, too: one that asked ten times before the other came has
+ * no advantage. */
 static void test_users_of_a_client_are_served_alike(void **state)
 {
     struct fixture f;
@@ -143,7 +142,7 @@ static void test_users_of_a_client_are_served_alike(void **state)
     fixture_close(&f);
 }
 
-/* Two clients may name their users alike. */
+/* Two clients may use the same name for a user. */
 static void test_users_of_one_name(void **state)
 {
     struct fixture f;
@@ -162,7 +161,7 @@ static void test_users_of_one_name(void **state)
     fixture_close(&f);
 }
 
-/* Rows of prompts: the client that was served least comes before one with better priorities. */
+/* Prefill rows: the client served least comes before one with better priorities. */
 static void test_prompt_rows_go_by_client(void **state)
 {
     struct fixture f;
@@ -174,14 +173,14 @@ static void test_prompt_rows_go_by_client(void **state)
     add(&f, 2, (struct wanted){32, 4, 7, "short", NULL});
     add(&f, 1, (struct wanted){400, 4, -5, "long", NULL});
     run(&f, TOKEN);
-    assert_int_equal(f.seqs[0].n_stored, 64 + 16); /* admitted first: a quarter in any case */
-    assert_int_equal(f.seqs[1].n_stored, 16);      /* gives way last: likewise */
+    assert_int_equal(f.seqs[0].n_stored, 64 + 16); /* admitted first: always a quarter */
+    assert_int_equal(f.seqs[1].n_stored, 16);      /* preempted last: likewise */
     assert_int_equal(f.seqs[2].n_stored, 32);      /* all that is left */
     fixture_close(&f);
 }
 
-/* Pages run out: of a client with three sequences two give way, whatever their priorities,
- * before the only one of another client does, which is younger than they are. */
+/* Pages run out: two sequences of a client with three are preempted, whatever their priorities,
+ * before the only one of another client, which is younger. */
 static void test_priority_puts_no_other_client_out(void **state)
 {
     struct fixture f;
@@ -202,8 +201,8 @@ static void test_priority_puts_no_other_client_out(void **state)
     fixture_close(&f);
 }
 
-/* One client's requests would fill all slots for long: with a share of four for each free slot
- * it leaves one of five, which another client finds at once, and a third one when the second has
+/* One client's requests would fill all slots for long: with a share of four for each free slot it
+ * leaves one of five, which another client gets at once, and a third client when the second has
  * ended. */
 static void test_a_client_leaves_slots_to_others(void **state)
 {
@@ -227,12 +226,12 @@ static void test_a_client_leaves_slots_to_others(void **state)
         run(&f, TOKEN);
     run(&f, TOKEN);
     assert_int_equal(f.seqs[9].state, SEQ_RUNNING);
-    assert_int_equal(sched_stats(f.sched).n_running, 5); /* four of the many beside it, no more */
+    assert_int_equal(sched_stats(f.sched).n_running, 5); /* four of the first client beside it */
     fixture_close(&f);
 }
 
-/* New clients come all the time and begin with the least that one who waits was served: one that
- * was served more is passed by no more of them than the limit says. */
+/* New clients keep coming and begin with the least count of a waiting one: a client that was served
+ * more is bypassed by no more of them than the limit. */
 static void test_a_client_is_not_passed_for_ever(void **state)
 {
     struct fixture f;
@@ -260,8 +259,8 @@ static void test_a_client_is_not_passed_for_ever(void **state)
     fixture_close(&f);
 }
 
-/* Thousands of users of one client do not make what another client was served forgotten, nor
- * that of their own. */
+/* Thousands of users of one client do not evict the count of another client, nor that of their own
+ * client. */
 static void test_what_is_remembered(void **state)
 {
     static struct clients c;
