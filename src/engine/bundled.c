@@ -23,13 +23,13 @@ static const char *const relative_places[] = {
     "../../share/osprey/models/" BUNDLED_MODEL_NAME, /* installed, lib/<triplet> */
 };
 
-struct looking {
+struct search {
     char *found;       /* NULL until a place holds a model */
     struct buf places; /* tried so far, for the message */
 };
 
 /* Tries `path` and takes ownership of it. */
-static void look_at(struct looking *l, char *path)
+static void try_path(struct search *l, char *path)
 {
     char *config = path_join(path, "config.json");
 
@@ -43,7 +43,7 @@ static void look_at(struct looking *l, char *path)
 }
 
 /* Tries the places near the file at `path`, a program or a library. */
-static void look_near(struct looking *l, const char *path)
+static void try_near(struct search *l, const char *path)
 {
     char *real = realpath(path, NULL);
     char *slash = real != NULL ? strrchr(real, '/') : NULL;
@@ -55,33 +55,34 @@ static void look_near(struct looking *l, const char *path)
     *slash = '\0';
     for (size_t i = 0; i < sizeof relative_places / sizeof relative_places[0]; i++)
         if (l->found == NULL)
-            look_at(l, path_join(real, relative_places[i]));
+            try_path(l, path_join(real, relative_places[i]));
     free(real);
 }
 
-static void look_everywhere(struct looking *l)
+static void try_all(struct search *l)
 {
     static const char anchor; /* an address in this library or program */
     Dl_info info;
 
     if (dladdr(&anchor, &info) != 0 && info.dli_fname != NULL)
-        look_near(l, info.dli_fname);
+        try_near(l, info.dli_fname);
     if (l->found == NULL)
-        look_near(l, "/proc/self/exe");
+        try_near(l, "/proc/self/exe");
 }
 
 enum osp_status bundled_model_path(char **out)
 {
     const char *given = getenv("OSPREY_MODEL_DIR");
-    struct looking l = {.found = NULL};
+    struct search l = {.found = NULL};
     enum osp_status st = OSP_OK;
 
     buf_init(&l.places, PLACES_TEXT_BYTES_MAX);
     if (given != NULL && given[0] != '\0')
-        look_at(&l, mem_strdup(
-                        given)); /* a folder that was named must hold it: no other place is tried */
+        try_path(
+            &l,
+            mem_strdup(given)); /* a folder that was named must hold it: no other place is tried */
     else
-        look_everywhere(&l);
+        try_all(&l);
     if (l.found == NULL)
         st = fail(OSP_ENOTFOUND,
                   "no bundled model: no config.json in %s; name a checkpoint folder or set "

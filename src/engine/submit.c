@@ -46,7 +46,7 @@ out:
 }
 
 /* gpt-oss is meant to be sampled at temperature 1 and top_p 1: those are the defaults. */
-static struct batch_sample draw_of(const struct osp_sampling *s)
+static struct batch_sample sample_of(const struct osp_sampling *s)
 {
     bool given = s->has_temperature || s->temperature > 0.0F;
 
@@ -167,7 +167,7 @@ static enum osp_status set_options(struct osp_request *r, const struct sched_lim
     struct seq *q = &r->seq;
     enum osp_status st;
 
-    q->sampling_params = draw_of(&opt->sampling);
+    q->sampling_params = sample_of(&opt->sampling);
     q->sampling_params.n_top = opt->logprobs ? opt->top_logprobs : 0;
     q->ignore_stop = opt->ignore_stop_tokens;
     q->n_stop_ids = opt->n_stop_tokens;
@@ -202,7 +202,7 @@ out:
 /* ---- submit ---- */
 
 /* Grammars are compiled where the engine is: in the worker, if there is one. */
-static enum osp_status hand_over(struct osp_request *r, struct osp_engine *engine,
+static enum osp_status submit_to(struct osp_request *r, struct osp_engine *engine,
                                  const struct osp_request_options *opt)
 {
     const struct grammar_source source = grammar_source_of(opt);
@@ -240,7 +240,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
         &r, &engine->limits, stream,
         tokens_max_of(m, (int)stream->n_prompt, opt->prompt_only ? 1 : opt->tokens_max)));
     TRY(set_options(r, &engine->limits, opt, m->facts.vocab_size));
-    TRY(hand_over(r, engine, opt));
+    TRY(submit_to(r, engine, opt));
     *out = r;
 out:
     if (st != OSP_OK)

@@ -33,6 +33,7 @@ PLANTED = [
     ("src/cli/bad.c", '#include "serve/http/http.h"\n', "cli may not include"),
     ("src/model/bad.c", '#include "osprey.h"\n', "model may not include osprey.h"),
     ("src/engine/bad.c", "#include <jansson.h>\n", "<jansson.h> belongs in"),
+    ("src/engine/core/bad.c", '#include "engine/sched/sched_internal.h"\n', "is private to src/engine/sched/*"),
     ("src/serve/routes.c", "#include <uv.h>\n", "<uv.h> belongs in"),
     ("src/cpu/stages/stages.c", "#include <immintrin.h>\n", "<immintrin.h> belongs in"),
     ("src/model/bad.c", '#include "store/json.h"\n', "brings <jansson.h> into another folder"),

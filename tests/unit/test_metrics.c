@@ -29,7 +29,7 @@ static void test_a_life(void **state)
     struct metrics m = {0};
 
     (void)state;
-    metrics_part(&m, &r, &q, false, 4 * SECOND_NS);
+    metrics_chunk(&m, &r, &q, false, 4 * SECOND_NS);
     assert_int_equal(m.n_prompt_left_queue, 10);
     for (int i = 0; i < 3; i++) {
         uint64_t now_ns = 5 * SECOND_NS + (uint64_t)i * SECOND_NS / 2;
@@ -38,7 +38,7 @@ static void test_a_life(void **state)
         if (i == 0)
             q.times.first_token_ns = now_ns;
         q.times.last_token_ns = now_ns;
-        metrics_part(&m, &r, &q, true, now_ns);
+        metrics_chunk(&m, &r, &q, true, now_ns);
     }
     q.end = SEQ_END_LENGTH;
     metrics_end(&m, &r, &q, false, 6 * SECOND_NS);

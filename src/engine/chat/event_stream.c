@@ -259,7 +259,7 @@ static void drop_emitted(struct event_stream *s)
 }
 
 /* An event without some of its text, for want of memory, is not returned. */
-static void look_for_losses(struct event_stream *s)
+static void check_overflow(struct event_stream *s)
 {
     s->is_broken = s->is_broken || s->text.overflow;
     if (s->is_broken)
@@ -299,7 +299,7 @@ void event_stream_push(struct event_stream *s, int32_t token,
     s->n_reasoning_tokens += was_reasoning && s->in_reasoning;
     if (s->reader == NULL || (was_content && s->in_content))
         add_logprob(s, token_logprob, n_before, n_events);
-    look_for_losses(s);
+    check_overflow(s);
 }
 
 void event_stream_push_end(struct event_stream *s, const struct osp_logprob *token_logprob)
@@ -315,7 +315,7 @@ void event_stream_finish(struct event_stream *s)
         finish_raw(s);
     else
         harmony_parser_finish(s->reader);
-    look_for_losses(s);
+    check_overflow(s);
 }
 
 bool event_stream_broken(const struct event_stream *s)

@@ -40,7 +40,7 @@ void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)
 
 /* The watchdog: whether the step in flight takes 5 times what its rows need. It has no thread: the
  * check runs in the thread that asks for the health. */
-static void look_at_step(const struct osp_engine *e, struct osp_engine_health *out)
+static void check_step(const struct osp_engine *e, struct osp_engine_health *out)
 {
     uint64_t begin_ns, limit_ns, now_ns;
 
@@ -61,7 +61,7 @@ void local_get_health(struct osp_engine *engine, struct osp_engine_health *out)
 {
     *out = (struct osp_engine_health){.state = OSP_ENGINE_OK};
     if (atomic_load(&engine->alive)) {
-        look_at_step(engine, out);
+        check_step(engine, out);
         return;
     }
     out->state = OSP_ENGINE_DEAD;

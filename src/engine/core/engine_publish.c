@@ -48,16 +48,16 @@ static void count_end(struct osp_engine *e, const struct seq *q, uint64_t now_ns
     metrics_end(&e->metrics, &r->marks, q, atomic_load(&r->is_answered), now_ns);
 }
 
-static void measure_parts(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
+static void measure_chunks(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
 {
     for (int i = 0; i < plan->n_chunks; i++) {
-        const struct step_chunk *part = &plan->chunks[i];
-        const struct seq *q = part->seq;
+        const struct step_chunk *chunk = &plan->chunks[i];
+        const struct seq *q = chunk->seq;
 
         if (q == NULL)
             continue;
-        metrics_part(&e->metrics, &request_of(q)->marks, q,
-                     part->is_sampled && q->end != SEQ_END_FAILED, now_ns);
+        metrics_chunk(&e->metrics, &request_of(q)->marks, q,
+                      chunk->is_sampled && q->end != SEQ_END_FAILED, now_ns);
         if (q->state == SEQ_ENDED)
             count_end(e, q, now_ns);
     }
@@ -77,7 +77,7 @@ static void finish_request(struct osp_engine *e, struct osp_request *r, enum osp
     e->has_updates = true;
 }
 
-static void finish_late(struct osp_engine *e, struct osp_request *r)
+static void finish_timeout(struct osp_engine *e, struct osp_request *r)
 {
     const struct seq *q = &r->seq;
     char message[96];
@@ -96,7 +96,7 @@ void publish_leave(struct osp_engine *e, struct seq *q, enum seq_end end, enum o
     count_end(e, q, clock_ns());
     engine_publish_stats(e);
     if (end == SEQ_END_TIMEOUT)
-        finish_late(e, request_of(q));
+        finish_timeout(e, request_of(q));
     else
         finish_request(e, request_of(q), status, message);
 }
@@ -121,7 +121,7 @@ void publish_end_all(struct osp_engine *e, enum seq_end end, enum osp_status sta
 /* ---- a step ---- */
 
 /* The log-probabilities of one sample of the step. */
-static struct token_logprob score_at(const struct osp_engine *e, int sample)
+static struct token_logprob logprob_at(const struct osp_engine *e, int sample)
 {
     return (struct token_logprob){.logprob = e->logprobs[sample],
                                   .top_tokens = e->top_tokens + (int64_t)sample * TOP_LOGPROBS_MAX,
@@ -130,24 +130,24 @@ static struct token_logprob score_at(const struct osp_engine *e, int sample)
 }
 
 /* Stores prompt_logprobs of a chunk, whose samples begin at `sample`. */
-static void keep_prompt_logprobs(struct osp_engine *e, const struct step_chunk *part, int sample)
+static void keep_prompt_logprobs(struct osp_engine *e, const struct step_chunk *chunk, int sample)
 {
-    const int first = chunk_first_logprob(part) + 1;
+    const int first = chunk_first_logprob(chunk) + 1;
 
-    for (int i = 0; i < part->n_prompt_logprobs; i++) {
-        struct token_logprob token_logprob = score_at(e, sample + i);
+    for (int i = 0; i < chunk->n_prompt_logprobs; i++) {
+        struct token_logprob token_logprob = logprob_at(e, sample + i);
 
-        if (e->tokens[sample + i] != part->seq->tokens[first + i])
+        if (e->tokens[sample + i] != chunk->seq->tokens[first + i])
             token_logprob.logprob = -INFINITY; /* it cannot be sampled at all */
-        token_logprobs_write(&request_of(part->seq)->prompt_token_logprobs, first + i,
+        token_logprobs_write(&request_of(chunk->seq)->prompt_token_logprobs, first + i,
                              &token_logprob);
     }
 }
 
 /* True when the step has added a token to the answer. */
-static bool has_drawn(const struct step_chunk *part)
+static bool has_sampled(const struct step_chunk *chunk)
 {
-    return part->is_sampled && part->seq->end != SEQ_END_FAILED && !part->seq->is_prompt_only;
+    return chunk->is_sampled && chunk->seq->end != SEQ_END_FAILED && !chunk->seq->is_prompt_only;
 }
 
 /* Stores the step's log-probabilities, before its tokens are published. */
@@ -156,19 +156,19 @@ static void keep_logprobs(struct osp_engine *e, const struct step_plan *plan)
     int sample = 0;
 
     for (int i = 0; i < plan->n_chunks; i++) {
-        const struct step_chunk *part = &plan->chunks[i];
-        const struct seq *q = part->seq;
+        const struct step_chunk *chunk = &plan->chunks[i];
+        const struct seq *q = chunk->seq;
 
         if (q != NULL)
-            keep_prompt_logprobs(e, part, sample);
-        sample += part->n_prompt_logprobs;
-        if (q != NULL && has_drawn(part)) {
-            struct token_logprob token_logprob = score_at(e, sample);
+            keep_prompt_logprobs(e, chunk, sample);
+        sample += chunk->n_prompt_logprobs;
+        if (q != NULL && has_sampled(chunk)) {
+            struct token_logprob token_logprob = logprob_at(e, sample);
 
             token_logprobs_write(&request_of(q)->token_logprobs, q->n_tokens - 1 - q->n_prompt,
                                  &token_logprob);
         }
-        sample += part->is_sampled;
+        sample += chunk->is_sampled;
     }
 }
 
@@ -185,18 +185,18 @@ static void publish_end(struct osp_engine *e, struct osp_request *r)
                        "the model gave no usable probabilities for this request: its logits were "
                        "not finite");
     else if (q->end == SEQ_END_TIMEOUT)
-        finish_late(e, r);
+        finish_timeout(e, r);
     else
         finish_request(e, r, OSP_OK, NULL);
 }
 
-static void publish_part(struct osp_engine *e, const struct step_chunk *part)
+static void publish_chunk(struct osp_engine *e, const struct step_chunk *chunk)
 {
-    struct osp_request *r = request_of(part->seq);
+    struct osp_request *r = request_of(chunk->seq);
 
-    if (part->seq->state == SEQ_ENDED) {
+    if (chunk->seq->state == SEQ_ENDED) {
         publish_end(e, r);
-    } else if (part->is_sampled) {
+    } else if (chunk->is_sampled) {
         e->has_updates = true;
         request_publish(r);
     }
@@ -205,11 +205,11 @@ static void publish_part(struct osp_engine *e, const struct step_chunk *part)
 void publish_step(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
 {
     keep_logprobs(e, plan);
-    measure_parts(e, plan, now_ns);
+    measure_chunks(e, plan, now_ns);
     engine_publish_stats(e);
     for (int i = 0; i < plan->n_chunks; i++)
         if (plan->chunks[i].seq != NULL)
-            publish_part(e, &plan->chunks[i]);
+            publish_chunk(e, &plan->chunks[i]);
 }
 
 void publish_notify(struct osp_engine *e)
@@ -226,13 +226,13 @@ void publish_notify(struct osp_engine *e)
 static void make_mask(struct osp_engine *e, struct seq *q, bool has_time)
 {
     struct osp_request *r = request_of(q);
-    const int n_drawn = q->n_tokens - q->n_prompt;
+    const int n_sampled = q->n_tokens - q->n_prompt;
 
     if (r->mask_is_pending || r->grammar_status != OSP_OK)
         return;
-    if (answer_grammar_n_tokens(r->form) < n_drawn)
-        answer_grammar_accept(r->form, q->tokens[q->n_tokens - 1]);
-    assert(answer_grammar_n_tokens(r->form) == n_drawn);
+    if (answer_grammar_n_tokens(r->grammar) < n_sampled)
+        answer_grammar_accept(r->grammar, q->tokens[q->n_tokens - 1]);
+    assert(answer_grammar_n_tokens(r->grammar) == n_sampled);
     if (has_time && request_make_mask(r, MASK_QUICK)) {
         if (r->grammar_status == OSP_OK)
             sched_mask_ready(e->sched, q);
@@ -245,7 +245,7 @@ static void make_mask(struct osp_engine *e, struct seq *q, bool has_time)
 }
 
 /* Collects masks that the mask thread has made. A canceled request leaves without one. */
-static void take_made(struct osp_engine *e)
+static void collect_masks(struct osp_engine *e)
 {
     struct osp_request *r;
 
@@ -260,7 +260,7 @@ static void take_made(struct osp_engine *e)
 
 void masks_make(struct osp_engine *e, uint64_t deadline_ns)
 {
-    take_made(e);
+    collect_masks(e);
     for (int i = 0; i < sched_n_running(e->sched); i++)
         if (seq_needs_mask(sched_running(e->sched, i))) {
             if (clock_ns() > deadline_ns)
@@ -271,7 +271,7 @@ void masks_make(struct osp_engine *e, uint64_t deadline_ns)
 
 void masks_make_all(struct osp_engine *e, uint64_t deadline_ns)
 {
-    take_made(e);
+    collect_masks(e);
     for (int i = sched_n_running(e->sched); i-- > 0;) {
         struct seq *q = sched_running(e->sched, i);
         struct osp_request *r = request_of(q);

@@ -62,8 +62,8 @@ static void leave_queue(struct metrics *m, struct request_marks *r, const struct
         observe(m, OSP_HISTOGRAM_QUEUE, seconds_between(q->times.submit_ns, q->times.admit_ns));
 }
 
-void metrics_part(struct metrics *m, struct request_marks *r, const struct seq *q, bool has_token,
-                  uint64_t now_ns)
+void metrics_chunk(struct metrics *m, struct request_marks *r, const struct seq *q, bool has_token,
+                   uint64_t now_ns)
 {
     leave_queue(m, r, q);
     if (!has_token)

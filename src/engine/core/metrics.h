@@ -22,8 +22,8 @@ struct metrics {
 /* A step of n_rows has run. */
 void metrics_step(struct metrics *m, int n_rows, double seconds);
 /* q had rows in a step that ended at now_ns; has_token: the step sampled a token of it. */
-void metrics_part(struct metrics *m, struct request_marks *r, const struct seq *q, bool has_token,
-                  uint64_t now_ns);
+void metrics_chunk(struct metrics *m, struct request_marks *r, const struct seq *q, bool has_token,
+                   uint64_t now_ns);
 /* q has ended, whether it ran or not. is_answered: it was canceled because a stop string ended the
  * answer. */
 void metrics_end(struct metrics *m, struct request_marks *r, const struct seq *q, bool is_answered,

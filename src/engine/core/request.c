@@ -12,7 +12,7 @@
 static void request_free(struct osp_request *r)
 {
     event_stream_release(&r->stream);
-    answer_grammar_free(r->form);
+    answer_grammar_free(r->grammar);
     seq_release(&r->seq);
     token_logprobs_release(&r->token_logprobs);
     token_logprobs_release(&r->prompt_token_logprobs);

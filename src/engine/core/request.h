@@ -40,7 +40,7 @@ struct osp_request {
     char *client, *user, *salt; /* memory of seq.client_key, .user_key and .salt */
     /* NULL: no grammar. Owned by the engine's thread, as is its mask and what follows; by the mask
      * thread while mask_is_pending. */
-    struct answer_grammar *form;
+    struct answer_grammar *grammar;
     enum osp_status grammar_status; /* why the next token's mask cannot be made */
     char *grammar_message;          /* the same as a message */
     bool mask_is_pending;           /* engine's thread: the mask thread makes it (mask_thread.h) */

@@ -26,8 +26,8 @@ static enum osp_status compile_grammar(struct grammar **out, struct grammar_cach
 }
 
 /* Takes ownership of the config's call rules. */
-static enum osp_status hold_to(struct osp_request *r, const struct osp_model *m,
-                               const struct sched_limits *l, struct answer_grammar_config *config)
+static enum osp_status constrain(struct osp_request *r, const struct osp_model *m,
+                                 const struct sched_limits *l, struct answer_grammar_config *config)
 {
     struct sampling_state *lists = &r->seq.lists;
     enum osp_status st;
@@ -46,7 +46,7 @@ static enum osp_status hold_to(struct osp_request *r, const struct osp_model *m,
     config->mask = lists->mask;
     config->n_mask_words = lists->n_mask_words;
     r->seq.is_constrained = true;
-    return answer_grammar_new(&r->form, config);
+    return answer_grammar_new(&r->grammar, config);
 }
 
 static enum osp_status check_size(const char *field, const char *text, size_t n_bytes_max)
@@ -84,14 +84,14 @@ enum osp_status request_grammar_make(struct osp_request *r, const struct osp_eng
     TRY(compile_grammar(&config.grammar, m->forms, source));
     if (source->calls != NULL)
         TRY(call_rules_open(&config.calls, m->forms, source->calls));
-    TRY(hold_to(r, m, &engine->limits, &config));
+    TRY(constrain(r, m, &engine->limits, &config));
 out:
     grammar_unref(config.grammar);
     return st;
 }
 
 /* Without memory for the message the request ends without one. */
-static void keep_reason(struct osp_request *r)
+static void keep_message(struct osp_request *r)
 {
     if (str_copy(&r->grammar_message, fail_message(), "the reason of a failure") != OSP_OK)
         r->grammar_message = NULL;
@@ -101,8 +101,8 @@ bool request_make_mask(struct osp_request *r, enum mask_effort effort)
 {
     bool made;
 
-    r->grammar_status = answer_grammar_fill_mask(r->form, effort, &made);
+    r->grammar_status = answer_grammar_fill_mask(r->grammar, effort, &made);
     if (r->grammar_status != OSP_OK)
-        keep_reason(r);
+        keep_message(r);
     return made || r->grammar_status != OSP_OK;
 }

@@ -51,18 +51,18 @@ static struct filling filling_of(struct batch *b)
     };
 }
 
-static void fill_rows(struct filling *f, const struct step_chunk *part)
+static void fill_rows(struct filling *f, const struct step_chunk *chunk)
 {
-    for (int i = 0; i < part->n_rows; i++) {
-        int position = part->first + i;
+    for (int i = 0; i < chunk->n_rows; i++) {
+        int position = chunk->first + i;
         int row = f->n_rows++;
 
-        f->tokens[row] = position < part->seq->n_tokens
-                             ? part->seq->tokens[position]
-                             : batch_token_sampled(part->seq->pending_sample);
+        f->tokens[row] = position < chunk->seq->n_tokens
+                             ? chunk->seq->tokens[position]
+                             : batch_token_sampled(chunk->seq->pending_sample);
         f->positions[row] = position;
         f->row_seq[row] = f->n_seqs;
-        f->phases[row] = position < part->seq->n_prompt ? PHASE_PREFILL : PHASE_DECODE;
+        f->phases[row] = position < chunk->seq->n_prompt ? PHASE_PREFILL : PHASE_DECODE;
     }
 }
 
@@ -98,20 +98,20 @@ static void fill_prompt_logprobs(struct filling *f, const struct seq *q, int pos
     f->lists.n_biases++;
 }
 
-static void fill_part(struct filling *f, const struct step_chunk *part)
+static void fill_chunk(struct filling *f, const struct step_chunk *chunk)
 {
-    const int first_logprob = chunk_first_logprob(part);
+    const int first_logprob = chunk_first_logprob(chunk);
     struct batch_seq *seq = &f->seqs[f->n_seqs];
 
     seq->first_row = f->n_rows;
-    seq->n_rows = part->n_rows;
-    fill_rows(f, part);
-    page_lists_write(part->seq->pages, seq, f->pages, &f->n_pages);
-    for (int i = 0; i < part->n_prompt_logprobs; i++)
-        fill_prompt_logprobs(f, part->seq, first_logprob + i,
-                             seq->first_row + first_logprob + i - part->first);
-    if (part->is_sampled)
-        fill_sample(f, part->seq);
+    seq->n_rows = chunk->n_rows;
+    fill_rows(f, chunk);
+    page_lists_write(chunk->seq->pages, seq, f->pages, &f->n_pages);
+    for (int i = 0; i < chunk->n_prompt_logprobs; i++)
+        fill_prompt_logprobs(f, chunk->seq, first_logprob + i,
+                             seq->first_row + first_logprob + i - chunk->first);
+    if (chunk->is_sampled)
+        fill_sample(f, chunk->seq);
     f->n_seqs++;
 }
 
@@ -132,7 +132,7 @@ static struct batch *lay_out(const struct step_plan *plan, void *memory)
     f = filling_of(b);
 
     for (int i = 0; i < plan->n_chunks; i++)
-        fill_part(&f, &plan->chunks[i]);
+        fill_chunk(&f, &plan->chunks[i]);
     return b;
 }
 
@@ -155,11 +155,11 @@ static void fill_unknown(const struct step_plan *plan)
     int32_t *tokens = writable(plan->batch, plan->batch->offset_tokens);
 
     for (int i = 0; i < plan->n_chunks; i++) {
-        const struct step_chunk *part = &plan->chunks[i];
+        const struct step_chunk *chunk = &plan->chunks[i];
         int row = seqs[i].first_row + seqs[i].n_rows - 1;
 
         if (tokens[row] < 0)
-            tokens[row] = part->seq->tokens[part->first + part->n_rows - 1];
+            tokens[row] = chunk->seq->tokens[chunk->first + chunk->n_rows - 1];
     }
 }
 

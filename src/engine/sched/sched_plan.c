@@ -83,7 +83,7 @@ static void put_in_order(struct sched *s)
 
 /* ---- the plan ---- */
 
-static void plan_part(struct sched *s, struct seq *q)
+static void plan_chunk(struct sched *s, struct seq *q)
 {
     struct step_plan *plan = s->plan;
     bool is_sampled = q->n_stored + q->n_rows == seq_n_known(q);
@@ -101,11 +101,11 @@ static void plan_part(struct sched *s, struct seq *q)
     plan->n_prompt_logprobs += seq_n_logprobs(q);
 }
 
-static void plan_parts(struct sched *s, bool generating)
+static void plan_chunks(struct sched *s, bool generating)
 {
     for (int i = 0; i < s->n_running; i++)
         if (seq_is_decoding(s->running[i]) == generating && s->running[i]->n_rows > 0)
-            plan_part(s, s->running[i]);
+            plan_chunk(s, s->running[i]);
 }
 
 /* A plan that did not begin has assigned pages already, so that its moves are kept. */
@@ -134,8 +134,8 @@ static void make_plan(struct sched *s, uint64_t now_ns)
     for (int i = 0; i < s->n_preempt_order; i++)
         if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_rows > 0)
             pages_alloc_rows(s, i);
-    plan_parts(s, true);
-    plan_parts(s, false);
+    plan_chunks(s, true);
+    plan_chunks(s, false);
 }
 
 const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)

@@ -50,7 +50,7 @@ static void hold(struct sched *s, struct seq *q, const struct prefix_hit *h)
     q->is_cut = false;
 }
 
-static void let_go(struct sched *s, struct seq *q)
+static void drop_hit(struct sched *s, struct seq *q)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         page_list_clear(&q->pages[g], &s->pages[g]);
@@ -96,10 +96,10 @@ static bool take_hit(struct sched *s, struct seq *q, struct prefix_hit *h)
         if (h->partial == NULL || copy_partial(s, q, h))
             return true;
         s->plan->n_moves = n_moves;
-        let_go(s, q);
+        drop_hit(s, q);
         return take_whole(s, q, h);
     }
-    let_go(s, q);
+    drop_hit(s, q);
     return false;
 }
 

@@ -29,25 +29,25 @@ static void charge(struct seq *q)
 }
 
 /* The device runs this step before any other that reads its rows or reuses its pages. */
-static void begin_part(struct sched *s, const struct step_chunk *part, int sample)
+static void begin_chunk(struct sched *s, const struct step_chunk *chunk, int sample)
 {
-    struct seq *q = part->seq;
+    struct seq *q = chunk->seq;
 
     if (q == NULL) {
-        s->n_wasted_rows += part->n_rows;
+        s->n_wasted_rows += chunk->n_rows;
         return;
     }
-    if (part->first < q->n_prompt)
-        s->n_prompt_tokens += part->n_rows;
-    q->n_stored += part->n_rows;
-    if (part->n_prompt_logprobs > 0)
-        q->n_logprobs_done = chunk_first_logprob(part) + part->n_prompt_logprobs;
+    if (chunk->first < q->n_prompt)
+        s->n_prompt_tokens += chunk->n_rows;
+    q->n_stored += chunk->n_rows;
+    if (chunk->n_prompt_logprobs > 0)
+        q->n_logprobs_done = chunk_first_logprob(chunk) + chunk->n_prompt_logprobs;
     if (q->n_stored <= q->n_charged)
-        s->n_recomputed += part->n_rows;
+        s->n_recomputed += chunk->n_rows;
     charge(q);
     pages_commit(s, q);
     q->is_in_flight = true;
-    q->is_token_pending = part->is_sampled;
+    q->is_token_pending = chunk->is_sampled;
     q->pending_sample = sample;
 }
 
@@ -64,7 +64,7 @@ void sched_begin(struct sched *s)
     s->plan = plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];
     for (int i = 0; i < plan->n_chunks; i++) {
         n_samples += plan->chunks[i].n_prompt_logprobs; /* before the sampled row */
-        begin_part(s, &plan->chunks[i], n_samples);
+        begin_chunk(s, &plan->chunks[i], n_samples);
         n_samples += plan->chunks[i].is_sampled;
     }
 }
@@ -83,7 +83,7 @@ static bool is_stop(const struct sched_limits *l, const struct seq *q, int32_t t
            (!q->ignore_stop && is_among(l->stop_ids, l->n_stop_ids, token));
 }
 
-static void fail_draw(struct sched *s, struct seq *q, int32_t token)
+static void fail_sample(struct sched *s, struct seq *q, int32_t token)
 {
     q->failure = (enum sample_failure)token;
     sched_end_seq(s, q, SEQ_END_FAILED);
@@ -92,7 +92,7 @@ static void fail_draw(struct sched *s, struct seq *q, int32_t token)
 static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t now_ns)
 {
     if (token < 0) {
-        fail_draw(s, q, token);
+        fail_sample(s, q, token);
         return;
     }
     if (q->times.first_token_ns == 0)
@@ -130,7 +130,7 @@ static void commit_prompt_logprobs(struct sched *s, struct seq *q, const int32_t
 {
     for (int i = 0; i < n && q->state != SEQ_ENDED; i++)
         if (tokens[i] == SAMPLE_NOT_FINITE)
-            fail_draw(s, q, SAMPLE_NOT_FINITE);
+            fail_sample(s, q, SAMPLE_NOT_FINITE);
 }
 
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint64_t now_ns)

@@ -284,7 +284,7 @@ static enum osp_status ping(struct worker_client *r, uint64_t now_ns)
 
 /* After a time in which this process did not run itself (a machine that was stopped), silence of
  * the worker does not count. */
-static void forgive(struct worker_client *r, uint64_t now_ns)
+static void reset_silence(struct worker_client *r, uint64_t now_ns)
 {
     if (r->loop_ns != 0 && now_ns - r->loop_ns > MS(LOOP_MS + SUSPENDED_MS))
         r->received_ns = now_ns;
@@ -340,7 +340,7 @@ static void look_after(struct worker_client *r, short events)
         lose(r, why_lost(r, st));
         return;
     }
-    forgive(r, now_ns);
+    reset_silence(r, now_ns);
     fault = find_fault(r, now_ns);
     if (fault != NULL)
         lose(r, fault);
