@@ -307,7 +307,8 @@ cuda-free: ## Build build-free/osprey-cuda.so without batch invariance, to measu
 	@$(MAKE) BUILD=build-free CUDA_FREE_ORDER=1 build-free/osprey-cuda.so
 
 # The part of the plug-in that needs no CUDA.
-$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o
+$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
+                                         $(BUILD)/obj/src/cuda/device/options.o
 
 # The program with a device that computes nothing, and the clients of the load tests (tests/load).
 $(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags

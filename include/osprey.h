@@ -52,6 +52,12 @@ struct osp_model;
 
 typedef void osp_progress_fn(void *ctx, int64_t done_bytes, int64_t total_bytes);
 
+enum { OSP_DEVICE_OPTIONS_MAX = 24 };
+
+struct osp_device_option {
+    const char *name, *value; /* "moe-tile", "64x128" */
+};
+
 struct osp_model_options {
     const char *path;      /* checkpoint folder; NULL: the bundled osprey-nano */
     const char *tokenizer; /* tokenizer.json or .tiktoken; NULL: the checkpoint's own */
@@ -112,6 +118,12 @@ struct osp_model_options {
     const char *worker;
     int worker_restarts_max; /* within ten minutes, after which the engine stays dead; 0: 10 */
     int worker_silence_ms;   /* the worker is killed after this time without a message; 0: 4000 */
+    /* Options that the device alone has, such as {"moe-tile", "64x128"}; osp_device_option_get() of
+     * osprey_tools.h lists them. A name or value that the device does not have is refused before
+     * anything is loaded. If a name occurs twice, the last value counts; a name of this list
+     * replaces the member above. The strings are borrowed until osp_model_open() returns. */
+    const struct osp_device_option *device_options;
+    int n_device_options; /* at most OSP_DEVICE_OPTIONS_MAX */
 };
 
 struct osp_model_info {

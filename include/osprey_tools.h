@@ -103,6 +103,21 @@ typedef void osp_describe_fn(void *ctx, const char *key, const char *text);
 OSP_API enum osp_status osp_device_describe(const struct osp_model_options *opt,
                                             osp_describe_fn *put, void *ctx);
 
+/* An option that belongs to one device, for osp_model_options.device_options. Strings live until
+ * the process ends. */
+struct osp_device_option_info {
+    const char *device;  /* "cpu", "cuda" */
+    const char *name;    /* "moe-tile" */
+    const char *aliases; /* further spellings on a command line, with commas; may be NULL */
+    const char *metavar; /* stands for the value in a help text: "TILE" */
+    const char *initial; /* the default */
+    const char *values;  /* allowed, with commas, the default first */
+    const char *help;    /* one sentence without the values and the default */
+};
+/* Option number i of all devices, false behind the last one. The options of "cuda" are listed
+ * where its plug-in is installed, also without a GPU. */
+OSP_API bool osp_device_option_get(int i, struct osp_device_option_info *out);
+
 /* Every stage of the device on a small generated model, compared with the CPU's float32
  * reference. */
 struct osp_stage_check {

@@ -215,6 +215,7 @@ int main(int argc, char **argv)
                                   .n_rows_max = ROWS_MAX,
                                   .n_samples_max = SAMPLES_MAX,
                                   .is_eager = true};
+    const struct device_option mxfp8 = {"mxfp4-activation", "mxfp8"};
     const char *name = argc > 1 ? argv[1] : "cpu";
     int n_failed;
 
@@ -224,7 +225,7 @@ int main(int argc, char **argv)
     if (under.ops == NULL)
         must(OSP_ENOTFOUND);
     under.is_mxfp8 = strcmp(name, "cpu") != 0 && argc > 3 && strcmp(argv[3], "mxfp8") == 0;
-    opt.has_mxfp8_act = under.is_mxfp8;
+    opt.device_options = (struct device_options){.n = under.is_mxfp8, .list = &mxfp8};
     n_failed = strcmp(name, "cpu") == 0 ? check_isas(&opt, argc > 3 ? argv[3] : NULL)
                                         : check_isa(&opt, NULL);
     printf("%d stages failed; error limit %g of 1 + |value|\n", n_failed, ERROR_MAX);

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "backend/kernel_options.h"
+#include "backend/device_options.h"
 #include "backend/program.h"
 #include "backend/random_weights.h"
 #include "base/probe.h"
@@ -21,8 +21,7 @@ struct backend_options {
     const char *cpu_features; /* ISA of the CPU's kernels; NULL or "" = the best of this machine */
     const char *cpu_affinity; /* of the host threads (base/bind.h); NULL: they are not bound */
     bool is_eager;            /* no graphs: every step launches every kernel by itself */
-    struct kernel_options kernels;
-    bool has_mxfp8_act; /* products of prefill rows and MXFP4 weights round the rows to MXFP8 */
+    struct device_options device_options; /* valid until open() returns */
 };
 
 struct device_info {
@@ -70,7 +69,7 @@ struct step_shape {
     int n_seq_pages;                           /* in the tables of one sequence, of all groups */
     int n_threads;                             /* host threads that compute; 0 = all usable CPUs */
     enum dtype kv_dtype;
-    bool has_mxfp8_act;
+    struct device_options device_options; /* as for open(); valid during the call */
 };
 
 /* A program that a device has compiled; each device defines its own. */
@@ -99,6 +98,8 @@ typedef void describe_fn(void *ctx, const char *key, const char *text);
 struct backend_ops {
     const char *name;    /* "cpu" */
     bool runs_in_worker; /* its failure ends the process, so `auto` runs it in a worker process */
+    const struct device_option_row *options; /* this device's own; ends with a row without a name,
+                                                NULL: it has no options */
     enum osp_status (*open)(struct backend **out, const struct backend_options *opt);
     void (*close)(struct backend *be);
     void (*info)(const struct backend *be, struct device_info *out);

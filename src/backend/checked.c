@@ -556,6 +556,16 @@ const struct backend_ops *checked_ops(enum device device)
     return &ops_of[device];
 }
 
+enum device device_of(const struct backend_ops *ops)
+{
+    return (enum device)(ops - ops_of);
+}
+
+const struct device_option_row *device_option_rows(enum device device)
+{
+    return device == DEVICE_cuda ? plugin_options("cuda") : cpu_backend_ops.options;
+}
+
 enum osp_status device_check(enum device device)
 {
     static enum osp_status (*const checks[N_DEVICES])(const struct backend_ops **) = {

@@ -18,6 +18,10 @@ enum device {
 };
 
 const struct backend_ops *checked_ops(enum device device);
+enum device device_of(const struct backend_ops *ops); /* the inverse of checked_ops() */
+/* The table of the device's options, which is known without a GPU; NULL: it has none, or its
+ * plug-in is missing or refused. */
+const struct device_option_row *device_option_rows(enum device device);
 /* OSP_OK if the device can run here, else a failure with a message. */
 CHECKED enum osp_status device_check(enum device device);
 

@@ -23,6 +23,7 @@ static const char BUILD_MARK[] = "flags"; /* the Makefile writes it into a build
 static struct {
     pthread_mutex_t lock;
     const struct backend_ops *ops;
+    const struct device_option_row *options; /* known before the device is started */
     enum osp_status status;
     bool is_tried;
     char message[FAIL_MESSAGE_BYTES_MAX];
@@ -110,6 +111,7 @@ static enum osp_status check(const struct plugin *p, const char *path)
     return OSP_OK;
 }
 
+/* Sets found.options as soon as the plug-in has passed its check. */
 static enum osp_status start(const struct backend_ops **out, void *object, const char *path)
 {
     static const struct plugin_host host = {.fail = fail, .log_line = log_line};
@@ -119,6 +121,7 @@ static enum osp_status start(const struct backend_ops **out, void *object, const
     if (p == NULL)
         return fail(OSP_EDEVICE, "%s: no symbol %s", path, SYMBOL);
     TRY(check(p, path));
+    found.options = p->ops->options;
     TRY(p->start(&host));
     *out = p->ops;
 out:
@@ -137,8 +140,8 @@ static enum osp_status load(const struct backend_ops **out, int fd, const char *
     if (object == NULL)
         return fail(OSP_EDEVICE, "%s: cannot be loaded: %s", path, dlerror());
     st = start(out, object, path);
-    if (st != OSP_OK)
-        dlclose(object); /* else it stays loaded until the process ends */
+    if (found.options == NULL && st != OSP_OK)
+        dlclose(object); /* otherwise it stays loaded until the process ends */
     return st;
 }
 
@@ -181,4 +184,16 @@ enum osp_status plugin_ops(const struct backend_ops **out, const char *device)
     *out = found.ops;
     pthread_mutex_unlock(&found.lock);
     return st == OSP_OK ? OSP_OK : fail(st, "%s", found.message);
+}
+
+const struct device_option_row *plugin_options(const char *device)
+{
+    const struct backend_ops *unused;
+    const struct device_option_row *options;
+
+    (void)!plugin_ops(&unused, device); /* loads it at the first call */
+    pthread_mutex_lock(&found.lock);
+    options = found.options;
+    pthread_mutex_unlock(&found.lock);
+    return options;
 }

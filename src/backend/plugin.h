@@ -20,6 +20,10 @@ struct plugin_host {
 #define PLUGIN_STRUCT_LIST(X)                                                                      \
     X(backend_ops)                                                                                 \
     X(backend_options)                                                                             \
+    X(device_option_row)                                                                           \
+    X(device_option)                                                                               \
+    X(device_options)                                                                              \
+    X(step_shape)                                                                                  \
     X(device_memory)                                                                               \
     X(device_info)                                                                                 \
     X(sampled)                                                                                     \
@@ -71,5 +75,9 @@ struct plugin {
  * answer. OSP_ENOTFOUND: there is no file, the message names the paths; OSP_EDEVICE: it cannot
  * run here. */
 CHECKED enum osp_status plugin_ops(const struct backend_ops **out, const char *device);
+
+/* The plug-in's table of options, also where it is loaded but cannot run, as on a machine without
+ * a GPU. NULL: there is no plug-in, or it was refused. */
+const struct device_option_row *plugin_options(const char *device);
 
 #endif

@@ -159,7 +159,7 @@ out:
 
 static int cmd_chat(int argc, char **argv)
 {
-    struct chat_args args = {.model.n_seqs_max = 1};
+    struct chat_args args = {.model.options.n_seqs_max = 1};
     struct positional_args positional;
     int exit_code = EXIT_FAILURE;
 

@@ -13,7 +13,7 @@ typedef void row_fn(const struct command *command, const struct option_row *row)
 
 static void each_row(const struct command *command, row_fn *put)
 {
-    for (const struct option_row *row = command->options; row->name; row++)
+    for (const struct option_row *row = command_rows(command); row->name; row++)
         put(command, row);
     if (command->options->name)
         put(command, &OPTION_CONFIG);

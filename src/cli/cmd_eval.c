@@ -72,7 +72,7 @@ static enum osp_status open_model(struct osp_model **out, const struct eval *e, 
 {
     struct model_args model = e->args->model;
 
-    model.no_sinks = no_sinks;
+    model.options.no_sinks = no_sinks;
     return model_args_open(out, &model, e->model, e->args->json);
 }
 
@@ -124,11 +124,11 @@ static enum osp_status run_passes(struct eval *e, bool *met)
     uint64_t begin_ns = clock_ns();
     enum osp_status st = OSP_OK;
 
-    if (!e->args->model.no_sinks) {
+    if (!e->args->model.options.no_sinks) {
         TRY(run_pass(e, &with, false));
         report.with_sinks = &with;
     }
-    if (e->args->model.no_sinks || !e->args->skip_ablation) {
+    if (e->args->model.options.no_sinks || !e->args->skip_ablation) {
         TRY(run_pass(e, &without, true));
         report.without_sinks = &without;
     }

@@ -24,7 +24,7 @@ struct serve_args {
 };
 
 static const struct serve_args DEFAULTS = {
-    .model = {.worker = "auto"},
+    .model = {.options = {.worker = "auto"}},
     .host = "127.0.0.1",
     .port = SERVE_PORT_DEFAULT,
     .queue = SERVE_QUEUE_DEFAULT,

@@ -75,7 +75,7 @@ static enum osp_status print_tokens(const struct tokenize_args *args, const stru
 static enum osp_status open_tokenizer(struct osp_tokenizer **out, const struct tokenize_args *args,
                                       const struct positional_args *positional)
 {
-    const char *path = args->model.tokenizer;
+    const char *path = args->model.options.tokenizer;
     enum osp_status st = OSP_OK;
 
     if (!path)

@@ -19,9 +19,9 @@ struct validate_args {
 static const struct option_row OPTIONS[] = {
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
-    TEXT_ROW(T, model.device, "device", NULL, "NAME",
+    TEXT_ROW(T, model.options.device, "device", NULL, "NAME",
              "the device to describe and to check: auto, cpu or cuda (default auto)"),
-    TEXT_ROW(T, model.cpu_features, "cpu-features", NULL, "LEVEL",
+    TEXT_ROW(T, model.options.cpu_features, "cpu-features", NULL, "LEVEL",
              "with --device cpu: the level to check"),
     MODEL_KERNEL_ROWS(T, model),
     FLAG_ROW(T, read_all, "read-all", NULL,
@@ -108,11 +108,11 @@ static enum osp_status validate(const struct validate_args *args,
 {
     struct progress progress;
     struct osp_validate_options opt = {
-        .tokenizer = args->model.tokenizer,
-        .context_tokens_max = args->model.context_tokens_max,
-        .n_seqs_max = args->model.n_seqs_max,
-        .n_batch_tokens_max = args->model.n_batch_tokens_max,
-        .device = args->model.device,
+        .tokenizer = args->model.options.tokenizer,
+        .context_tokens_max = args->model.options.context_tokens_max,
+        .n_seqs_max = args->model.options.n_seqs_max,
+        .n_batch_tokens_max = args->model.options.n_batch_tokens_max,
+        .device = args->model.options.device,
         .read_all = args->read_all,
         .progress = progress_show,
         .progress_ctx = &progress,

@@ -22,17 +22,17 @@ static bool is_gpu(const struct validate_device *d)
 
 enum osp_status validate_device_read(struct validate_device *out, const struct model_args *args)
 {
-    struct osp_model_options opt = {.device = args->device,
-                                    .cpu_features = args->cpu_features,
-                                    .mxfp4_backend = args->mxfp4_backend,
-                                    .moe_tile = args->moe_tile,
-                                    .mxfp4_activation = args->mxfp4_activation};
+    struct osp_model_options opt = {.device = args->options.device,
+                                    .cpu_features = args->options.cpu_features};
+    struct option_pairs device_options;
     enum osp_status st;
 
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
-    TRY(model_args_attention(&opt.attention_backend, args));
+    TRY(model_args_device_options(&device_options, args));
+    opt.device_options = device_options.list;
+    opt.n_device_options = device_options.n;
     TRY(osp_device_describe(&opt, add_line, out));
-    if (is_gpu(out) || args->device != NULL)
+    if (is_gpu(out) || args->options.device != NULL)
         st = osp_device_check(&opt, out->checks, VALIDATE_CHECKS_MAX, &out->n_checks);
 out:
     return st;

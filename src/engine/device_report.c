@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/device_settings.h"
 #include "engine/memory/kv_dtype.h"
 #include "engine/core/model_api.h"
 #include "model/routing.h"
@@ -77,18 +78,17 @@ out:
 
 /* ---- devices without a model ---- */
 
-static enum osp_status device_options(struct model_options *out,
+/* *out borrows *settings. */
+static enum osp_status device_options(struct model_options *out, struct device_settings *settings,
                                       const struct osp_model_options *opt)
 {
     enum osp_status st;
 
     *out = (struct model_options){
-        .device = opt->device,
-        .cpu_features = opt->cpu_features,
-        .n_threads = opt->n_threads,
-        .kernels = {opt->mxfp4_backend, opt->attention_backend, opt->moe_tile}};
+        .device = opt->device, .cpu_features = opt->cpu_features, .n_threads = opt->n_threads};
+    TRY(device_settings_make(settings, opt));
+    out->device_options = device_settings_options(settings);
     TRY(kv_dtype_choose(&out->kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
-    TRY(mxfp4_activation_parse(&out->has_mxfp8_act, opt->mxfp4_activation));
 out:
     return st;
 }
@@ -98,17 +98,17 @@ enum osp_status osp_device_describe(const struct osp_model_options *opt, osp_des
 {
     const struct backend_ops *ops = backend_find(opt->device);
     struct backend_options options = {.n_rows_max = 1, .n_samples_max = 1};
+    struct device_settings settings;
     struct backend *be;
     struct model_options m;
     enum osp_status st;
 
     if (ops == NULL)
         return OSP_ENOTFOUND;
-    TRY(device_options(&m, opt));
+    TRY(device_options(&m, &settings, opt));
     options.n_threads = m.n_threads;
     options.cpu_features = m.cpu_features;
-    options.kernels = m.kernels;
-    options.has_mxfp8_act = m.has_mxfp8_act;
+    options.device_options = m.device_options;
     TRY(ops->open(&be, &options));
     ops->describe(be, put, ctx);
     ops->close(be);
@@ -120,11 +120,12 @@ enum osp_status osp_device_check(const struct osp_model_options *opt, struct osp
                                  int n_max, int *n)
 {
     struct stage_check checks[STAGE_CHECKS_MAX];
+    struct device_settings settings;
     struct model_options m;
     enum osp_status st;
 
     *n = 0;
-    TRY(device_options(&m, opt));
+    TRY(device_options(&m, &settings, opt));
     TRY(selfcheck_run(checks, n, &m));
     *n = *n < n_max ? *n : n_max;
     for (int i = 0; i < *n; i++)

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/printable.h"
 #include "engine/bundled.h"
+#include "engine/device_settings.h"
 #include "engine/memory/host_memory.h"
 #include "engine/memory/kv_dtype.h"
 #include "engine/memory/memory_table.h"
@@ -85,6 +86,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         .n_batch_tokens_max = opt->n_batch_tokens_max,
         .kv_cache_bytes = opt->kv_cache_bytes,
         .n_threads = opt->n_threads,
+        .device_options = device_settings_options(&m->device_settings),
     };
     struct quantize_sizes sizes;
     unsigned parts;
@@ -94,7 +96,6 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     TRY(device_memory_get(&request.info, opt->device, opt->gpu_memory_utilization));
     request.is_gpu = request.info.gpu.total_bytes > 0;
     request.step_bytes = backend_find(opt->device)->step_bytes;
-    TRY(mxfp4_activation_parse(&request.has_mxfp8_act, opt->mxfp4_activation));
     TRY(kv_dtype_choose(&request.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_layer_set));
     sizes = quantize_sizes(c, parts);
@@ -103,14 +104,6 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     memory_table_log(&m->plan, c, &request.info, parts_of);
 out:
     return st;
-}
-
-enum osp_status mxfp4_activation_parse(bool *is_mxfp8, const char *text)
-{
-    *is_mxfp8 = text != NULL && strcmp(text, "mxfp8") == 0;
-    if (text != NULL && !*is_mxfp8 && strcmp(text, "bf16") != 0)
-        return fail(OSP_EINVAL, "MXFP4 activation \"%s\": there are bf16 and mxfp8", text);
-    return OSP_OK;
 }
 
 static bool is_dummy(const struct osp_model_options *opt)
@@ -140,7 +133,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .kv_dtype = m->plan.kv_dtype,
         .no_sinks = opt->no_sinks,
         .mxfp4_layer_set = m->mxfp4_layer_set,
-        .kernels = {opt->mxfp4_backend, opt->attention_backend, opt->moe_tile},
+        .device_options = device_settings_options(&m->device_settings),
         .is_eager = opt->enforce_eager,
         .pack_cache = opt->pack_cache,
         .n_token_ids = m->text.n_token_ids,
@@ -150,7 +143,6 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
 
     enum osp_status st;
 
-    TRY(mxfp4_activation_parse(&mo.has_mxfp8_act, opt->mxfp4_activation));
     memcpy(mo.n_pages, m->plan.n_pages, sizeof mo.n_pages);
     TRY(model_open(&m->model, &mo));
 out:
@@ -370,7 +362,9 @@ static enum osp_status open_model(struct osp_model **out, const struct osp_model
     if (text != NULL)
         m->text = *text;
     TRY(worker_is_wanted(&is_in_worker, opt));
+    TRY(device_settings_make(&m->device_settings, opt));
     TRY(is_in_worker ? open_in_worker(m, opt) : open_here(m, opt));
+    m->device_settings.n = 0; /* their strings are borrowed until here */
     m->load_seconds = (double)(clock_ns() - begin_ns) * 1e-9;
     hint_at_cache(m, opt);
     log_debug("%s: context %d, %d requests at once, %d full and %d window pages", m->name,

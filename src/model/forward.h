@@ -25,8 +25,7 @@ struct model_options {
     bool no_sinks;       /* an experiment: attention without sinks (all sinks = -inf) */
     int n_token_ids;     /* ids >= this have no text and are never sampled; 0 = vocab_size */
     unsigned mxfp4_layer_set;      /* BF16 parts to turn to MXFP4 (store/mxfp4_layer_set.h) */
-    bool has_mxfp8_act;            /* prefill rows are MXFP8 in products with MXFP4 weights */
-    struct kernel_options kernels; /* requested by name */
+    struct device_options device_options; /* checked by the caller; see device_options_check() */
     bool is_eager;                 /* no graphs: backend_options */
     const char *pack_cache;        /* folder of packed weights, "on" or "off" (pack_cache.h) */
     load_progress_fn *progress;    /* may be NULL; starts again from 0 for that */
@@ -57,7 +56,7 @@ int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, in
 /* The shape of the largest step, which is known before a device is opened. counts.n_pages: in the
  * tables of all sequences. The caller sets n_seq_pages and n_threads. */
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
-                                   enum dtype kv_dtype, bool has_mxfp8_act);
+                                   enum dtype kv_dtype, struct device_options options);
 
 /* Runs one step over the batch; results are read with model_tokens after model_wait. */
 CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);

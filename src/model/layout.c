@@ -38,7 +38,7 @@ int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, in
 }
 
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
-                                   enum dtype kv_dtype, bool has_mxfp8_act)
+                                   enum dtype kv_dtype, struct device_options options)
 {
     return (struct step_shape){.counts = counts,
                                .width = c->width,
@@ -50,7 +50,7 @@ struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_c
                                .expert_width = c->expert_width,
                                .vocab_size = c->vocab_size,
                                .kv_dtype = kv_dtype,
-                               .has_mxfp8_act = has_mxfp8_act};
+                               .device_options = options};
 }
 
 enum page_group group_of_layer(const struct gptoss_config *c, int layer)

@@ -259,7 +259,7 @@ static enum osp_status reserve(const struct builder *b)
     if (opt->n_seq_pages_max > 0)
         n_all = opt->n_seq_pages_max;
     counts.n_pages = counts.n_seqs * n_all;
-    shape = model_step_shape(b->c, counts, b->m->kv_dtype, opt->has_mxfp8_act);
+    shape = model_step_shape(b->c, counts, b->m->kv_dtype, opt->device_options);
     shape.n_seq_pages = n_all;
     shape.n_threads = opt->n_threads;
     return b->m->ops->step_reserve(b->m->be, &shape);
@@ -360,8 +360,7 @@ static enum osp_status open_device(struct model *m, const struct model_options *
                                             .is_eager = opt->is_eager,
                                             .cpu_features = opt->cpu_features,
                                             .cpu_affinity = opt->cpu_affinity,
-                                            .kernels = opt->kernels,
-                                            .has_mxfp8_act = opt->has_mxfp8_act};
+                                            .device_options = opt->device_options};
     enum osp_status st;
 
     TRY(find_device(m, opt));

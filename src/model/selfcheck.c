@@ -180,8 +180,7 @@ static enum osp_status open_small(struct model **out, const struct model_options
                                   .is_eager = true};
 
     if (isa == NULL) {
-        small.kernels = opt->kernels;
-        small.has_mxfp8_act = opt->has_mxfp8_act;
+        small.device_options = opt->device_options;
     }
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         small.n_pages[g] = PAGES;

@@ -153,42 +153,71 @@ static void test_tiles(void **state)
     assert_int_equal(kernel_of_tile(ARCH_BLACKWELL_RTX, 128), KERNEL_MXFP8_MATMUL);
 }
 
-static void read_words(struct kernel_options words, enum arch arch, enum osp_status expected,
-                       const char *said)
+/* Values of three options; NULL: not set. */
+struct given {
+    const char *mxfp4_backend, *attention_backend, *moe_tile;
+};
+
+static enum osp_status parse(struct kernel_config *c, struct given g, enum arch arch,
+                             char note[KERNEL_NOTE_BYTES])
+{
+    const struct device_option list[] = {{"mxfp4-backend", g.mxfp4_backend},
+                                         {"attention-backend", g.attention_backend},
+                                         {"moe-tile", g.moe_tile}};
+
+    return kernel_config_parse(c, &(struct device_options){.n = 3, .list = list}, arch, note);
+}
+
+static void read_values(struct given g, enum arch arch, enum osp_status expected,
+                        const char *message)
 {
     char note[KERNEL_NOTE_BYTES];
     struct kernel_config c;
-    const enum osp_status st = kernel_config_parse(&c, &words, arch, note);
+    const enum osp_status st = parse(&c, g, arch, note);
 
     assert_int_equal(st, expected);
-    if (strstr(st == OSP_OK ? note : fail_message(), said) == NULL)
-        fail_msg("\"%s\" is not in \"%s\"", said, st == OSP_OK ? note : fail_message());
+    if (strstr(st == OSP_OK ? note : fail_message(), message) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", message, st == OSP_OK ? note : fail_message());
 }
 
-static void test_words(void **state)
+static void test_values(void **state)
 {
-    struct kernel_options words = {.mxfp4_backend = "simt"};
     char note[KERNEL_NOTE_BYTES];
     struct kernel_config c;
 
     (void)state;
-    assert_int_equal(kernel_config_parse(&c, &words, ARCH_HOPPER, note), OSP_OK);
+    assert_int_equal(parse(&c, (struct given){.mxfp4_backend = "simt"}, ARCH_HOPPER, note), OSP_OK);
     assert_int_equal(kernel_request_of(&c, STAGE_experts, WEIGHTS_MXFP4).op_class, OPCLASS_SIMT);
     assert_int_equal(kernel_request_of(&c, STAGE_logits, WEIGHTS_BF16).op_class, OPCLASS_AUTO);
     assert_string_equal(note, "");
-    read_words((struct kernel_options){.mxfp4_backend = "wgmma"}, ARCH_AMPERE, OSP_EUNSUPPORTED,
-               "for Ampere or Ada; available: auto, native, mma, simt");
-    read_words((struct kernel_options){.mxfp4_backend = "quick"}, ARCH_HOPPER, OSP_EINVAL,
-               "--mxfp4-backend quick: unknown value; expected auto, ");
-    read_words((struct kernel_options){.attention_backend = "native"}, ARCH_HOPPER,
-               OSP_EUNSUPPORTED, "--attention-backend native");
-    read_words((struct kernel_options){.moe_tile = "3x5"}, ARCH_HOPPER, OSP_EUNSUPPORTED,
-               "--moe-tile 3x5");
-    read_words((struct kernel_options){.moe_tile = "64*128"}, ARCH_HOPPER, OSP_EINVAL,
-               "unknown value; expected auto");
-    read_words(
-        (struct kernel_options){.mxfp4_backend = "MARLIN", .attention_backend = "FLASHINFER"},
-        ARCH_HOPPER, OSP_OK, "MARLIN is a kernel of vLLM: using mma on Hopper");
+    read_values((struct given){.mxfp4_backend = "wgmma"}, ARCH_AMPERE, OSP_EUNSUPPORTED,
+                "for Ampere or Ada; allowed values: auto, native, mma, simt");
+    read_values((struct given){.mxfp4_backend = "quick"}, ARCH_HOPPER, OSP_EINVAL,
+                "--mxfp4-backend quick: unknown kernel; allowed values on Hopper: auto, ");
+    read_values((struct given){.attention_backend = "native"}, ARCH_HOPPER, OSP_EUNSUPPORTED,
+                "--attention-backend native");
+    read_values((struct given){.moe_tile = "3x5"}, ARCH_HOPPER, OSP_EUNSUPPORTED, "--moe-tile 3x5");
+    read_values((struct given){.moe_tile = "64*128"}, ARCH_HOPPER, OSP_EINVAL,
+                "allowed values: auto");
+    read_values((struct given){.mxfp4_backend = "MARLIN", .attention_backend = "FLASHINFER"},
+                ARCH_HOPPER, OSP_OK, "MARLIN is a kernel of vLLM; osprey uses mma on Hopper");
+}
+
+/* Every row has what a help text needs, and accepts its own values. */
+static void test_option_rows(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_GPU_OPTIONS; i++) {
+        const struct device_option_row *row = &gpu_option_rows[i];
+
+        assert_non_null(row->name);
+        assert_non_null(row->metavar);
+        assert_non_null(row->help);
+        assert_int_equal(strncmp(row->values, row->initial, strlen(row->initial)), 0);
+    }
+    assert_null(gpu_option_rows[N_GPU_OPTIONS].name);
+    assert_true(gpu_option_rows[GPU_OPTION_MOE_TILE].is_value("256x128"));
+    assert_false(gpu_option_rows[GPU_OPTION_MOE_TILE].is_value("64x"));
 }
 
 static void test_cards(void **state)
@@ -222,5 +251,6 @@ static void test_symbols_differ(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_one_kernel_for_everything), cmocka_unit_test(test_wishes),
           cmocka_unit_test(test_prompts), cmocka_unit_test(test_generated_rows_keep_their_order),
-          cmocka_unit_test(test_tiles), cmocka_unit_test(test_words), cmocka_unit_test(test_cards),
+          cmocka_unit_test(test_tiles), cmocka_unit_test(test_values),
+          cmocka_unit_test(test_option_rows), cmocka_unit_test(test_cards),
           cmocka_unit_test(test_symbols_differ))

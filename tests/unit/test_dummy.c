@@ -216,13 +216,14 @@ static void test_activations(void **state)
     assert_int_equal(
         osp_model_open(&model,
                        &(struct osp_model_options){.device = "cpu", .mxfp4_activation = "e4m3"}),
-        OSP_EINVAL);
-    assert_non_null(strstr(osp_error(), "\"e4m3\": there are bf16 and mxfp8"));
+        OSP_EUNSUPPORTED);
+    assert_non_null(
+        strstr(osp_error(), "--mxfp4-activation e4m3: the device cpu accepts bf16; other values"));
     assert_int_equal(
         osp_model_open(&model,
                        &(struct osp_model_options){.device = "cpu", .mxfp4_activation = "mxfp8"}),
         OSP_EUNSUPPORTED);
-    assert_non_null(strstr(osp_error(), "needs the device cuda"));
+    assert_non_null(strstr(osp_error(), "need --device cuda"));
     assert_int_equal(
         osp_model_open(&model,
                        &(struct osp_model_options){.device = "cpu", .mxfp4_activation = "bf16"}),

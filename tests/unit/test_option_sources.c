@@ -34,6 +34,16 @@ static const struct option_row ROWS[] = {
 static const struct command COMMAND = {
     .name = "try", .summary = "nothing", .usage = "[WORD]", .options = ROWS, .n_positional_max = 1};
 
+static const char *device_option(const struct args *args, const char *name)
+{
+    const struct option_pairs *pairs = &args->model.device_options;
+
+    for (int i = 0; i < pairs->n; i++)
+        if (strcmp(pairs->list[i].name, name) == 0)
+            return pairs->list[i].value;
+    return "not set";
+}
+
 static char folder[64];
 
 static int make_folder(void **state)
@@ -109,10 +119,10 @@ static void test_file(void **state)
                                 "trust-remote-code: true\n" /* other servers have it */
                                 "enable-lora: false\n");    /* and what is off is off */
     assert_int_equal(parse(&args, WORDS((char *)"--config", path)), OSP_OK);
-    assert_string_equal(args.model.path, "/models/a b");
+    assert_string_equal(args.model.options.path, "/models/a b");
     assert_int_equal(args.port, 8080);
     assert_string_equal(args.api_key, "it's # \"this\"");
-    assert_string_equal(args.model.tokenizer, "C:\\a \"b\" #");
+    assert_string_equal(args.model.options.tokenizer, "C:\\a \"b\" #");
     assert_true(args.quiet);
     free(path);
 }
@@ -165,12 +175,12 @@ static void test_what_wins(void **state)
     assert_int_equal(parse(&args, WORDS((char *)"--port", (char *)"3")), OSP_OK);
     assert_int_equal(args.port, 3);
     assert_string_equal(args.api_key, "variable");
-    assert_string_equal(args.model.tokenizer, "file");
+    assert_string_equal(args.model.options.tokenizer, "file");
     free(path);
     path = write_file("d.yaml", "tokenizer: other\n");
     assert_int_equal(parse(&args, WORDS((char *)"--config", path)),
                      OSP_OK); /* over OSPREY_CONFIG */
-    assert_string_equal(args.model.tokenizer, "other");
+    assert_string_equal(args.model.options.tokenizer, "other");
     assert_int_equal(args.port, 2);
     free(path);
     unsetenv("OSPREY_CONFIG");
@@ -189,14 +199,14 @@ static void test_variables_of_others(void **state)
     setenv("VLLM_PORT", "99", 1);            /* vLLM's own business is not the same */
     setenv("VLLM_API_KEY", "theirs", 1);
     assert_int_equal(parse(&args, WORDS(NULL)), OSP_OK);
-    assert_string_equal(args.model.mxfp4_backend, "CUTLASS");
-    assert_string_equal(args.model.attention_backend, "FLASHINFER");
+    assert_string_equal(device_option(&args, "mxfp4-backend"), "CUTLASS");
+    assert_string_equal(device_option(&args, "attention-backend"), "FLASHINFER");
     assert_string_equal(args.api_key, "theirs");
     assert_int_equal(args.port, 0);
     setenv("OSPREY_MXFP4_BACKEND", "mma", 1);
     setenv("OSPREY_API_KEY", "ours", 1);
     assert_int_equal(parse(&args, WORDS(NULL)), OSP_OK);
-    assert_string_equal(args.model.mxfp4_backend, "mma");
+    assert_string_equal(device_option(&args, "mxfp4-backend"), "mma");
     assert_string_equal(args.api_key, "ours");
     unsetenv("VLLM_MXFP4_BACKEND");
     unsetenv("VLLM_ATTENTION_BACKEND");
@@ -209,7 +219,7 @@ static void test_variables_of_others(void **state)
 
 static void test_attention_config(void **state)
 {
-    const char *backend;
+    struct option_pairs pairs;
     struct args args;
     char *found;
 
@@ -225,15 +235,17 @@ static void test_attention_config(void **state)
     assert_int_equal(kernel_json_backend(&found, "{"), OSP_EINVAL);
 
     assert_int_equal(parse(&args, WORDS((char *)"--attention-config.backend=mma")), OSP_OK);
-    assert_string_equal(args.model.attention_backend, "mma");
+    assert_string_equal(device_option(&args, "attention-backend"), "mma");
     args.model.attention_config = "{\"backend\": \"mma\"}";
-    assert_int_equal(model_args_attention(&backend, &args.model), OSP_OK);
-    assert_string_equal(backend, "mma");
+    assert_int_equal(model_args_device_options(&pairs, &args.model), OSP_OK);
+    assert_int_equal(pairs.n, 1);
+    assert_string_equal(pairs.list[0].value, "mma");
     args.model.attention_config = "{\"backend\": \"simt\"}";
-    assert_int_equal(model_args_attention(&backend, &args.model), OSP_EINVAL);
-    args.model.attention_backend = NULL;
-    assert_int_equal(model_args_attention(&backend, &args.model), OSP_OK);
-    assert_string_equal(backend, "simt");
+    assert_int_equal(model_args_device_options(&pairs, &args.model), OSP_EINVAL);
+    args.model.device_options.n = 0;
+    assert_int_equal(model_args_device_options(&pairs, &args.model), OSP_OK);
+    assert_string_equal(pairs.list[0].name, "attention-backend");
+    assert_string_equal(pairs.list[0].value, "simt");
 }
 
 static void test_names(void **state)

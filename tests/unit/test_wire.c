@@ -97,6 +97,39 @@ static void test_strings(void **state)
     close_pair(ends);
 }
 
+/* A list of pairs; a value may be missing. */
+static void test_device_options(void **state)
+{
+    static const struct osp_device_option list[] = {{"moe-tile", "64x128"}, {"x", NULL}};
+    struct osp_model_options sent = {.device_options = list, .n_device_options = 2}, got = {0};
+    wire_device_options taken;
+    struct wire ends[2];
+    struct frame f;
+    int n = OSP_DEVICE_OPTIONS_MAX + 1;
+
+    (void)state;
+    open_pair(ends);
+    wire_begin(&ends[0], FRAME_OPEN);
+    wire_put_device_options(&ends[0], &sent);
+    assert_int_equal(wire_end(&ends[0]), OSP_OK);
+    f = cross(&ends[0], &ends[1]);
+    wire_take_device_options(&f, taken, &got);
+    assert_int_equal(frame_end(&f), OSP_OK);
+    assert_int_equal(got.n_device_options, 2);
+    assert_string_equal(got.device_options[0].name, "moe-tile");
+    assert_string_equal(got.device_options[0].value, "64x128");
+    assert_null(got.device_options[1].value);
+
+    wire_begin(&ends[0], FRAME_OPEN);
+    wire_put(&ends[0], &n, sizeof n);
+    assert_int_equal(wire_end(&ends[0]), OSP_OK);
+    f = cross(&ends[0], &ends[1]);
+    wire_take_device_options(&f, taken, &got);
+    assert_int_equal(got.n_device_options, 0);
+    assert_int_not_equal(frame_end(&f), OSP_OK);
+    close_pair(ends);
+}
+
 /* Frames of all sizes, many in one piece and one in many pieces. */
 static void test_frames_arrive_whole(void **state)
 {
@@ -253,7 +286,8 @@ static void test_other_builds_are_refused(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_model_options_cross), cmocka_unit_test(test_engine_options_cross),
           cmocka_unit_test(test_request_options_cross), cmocka_unit_test(test_strings),
-          cmocka_unit_test(test_frames_arrive_whole), cmocka_unit_test(test_impossible_heads),
-          cmocka_unit_test(test_short_and_long_frames), cmocka_unit_test(test_hostile_options),
-          cmocka_unit_test(test_no_room), cmocka_unit_test(test_the_other_end_is_gone),
+          cmocka_unit_test(test_device_options), cmocka_unit_test(test_frames_arrive_whole),
+          cmocka_unit_test(test_impossible_heads), cmocka_unit_test(test_short_and_long_frames),
+          cmocka_unit_test(test_hostile_options), cmocka_unit_test(test_no_room),
+          cmocka_unit_test(test_the_other_end_is_gone),
           cmocka_unit_test(test_other_builds_are_refused))

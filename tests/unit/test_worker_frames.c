@@ -122,6 +122,7 @@ static void send_open(struct fixture *f)
     wire_begin(&f->wire, FRAME_OPEN);
     wire_put(&f->wire, &hello, sizeof hello);
     wire_put_model_options(&f->wire, &opt);
+    wire_put_device_options(&f->wire, &opt);
     assert_int_equal(wire_end(&f->wire), OSP_OK);
 }
 

@@ -61,10 +61,10 @@ static struct model_args fit_model_args(const struct bench *b)
     }
     if (n_tokens <= FIRST_PROMPT_TOKENS)
         n_tokens = FIRST_PROMPT_TOKENS + 1;
-    if (m.context_tokens_max == 0)
-        m.context_tokens_max = n_tokens;
-    if (m.n_seqs_max == 0)
-        m.n_seqs_max = n_seqs;
+    if (m.options.context_tokens_max == 0)
+        m.options.context_tokens_max = n_tokens;
+    if (m.options.n_seqs_max == 0)
+        m.options.n_seqs_max = n_seqs;
     return m;
 }
 
@@ -130,7 +130,7 @@ static enum osp_status open_server(struct bench *b, const struct positional_args
 {
     const struct bench_http_options opt = {
         .url = b->args->url,
-        .model = positional->n > 0 ? positional->words[0] : b->args->model.path,
+        .model = positional->n > 0 ? positional->words[0] : b->args->model.options.path,
         .api_key = b->args->api_key,
         .plain_body = b->args->plain_body,
     };
@@ -216,9 +216,9 @@ static enum osp_status measure_routing(struct bench *b, const struct positional_
 
     osp_model_close(b->model);
     b->model = NULL;
-    args.enforce_eager = true;
-    args.context_tokens_max = args.n_batch_tokens_max = counts[BENCH_ROUTINGS - 1];
-    args.n_seqs_max = 1;
+    args.options.enforce_eager = true;
+    args.options.context_tokens_max = args.options.n_batch_tokens_max = counts[BENCH_ROUTINGS - 1];
+    args.options.n_seqs_max = 1;
     TRY(model_args_open(&b->model, &args, positional, false));
     for (int i = 0; i < BENCH_ROUTINGS; i++) {
         struct bench_routing *r = &b->report.routing[i];
@@ -234,7 +234,7 @@ out:
 /* The threads of the probe lie as those of the model did. */
 static const char *probe_affinity(const struct bench_args *args)
 {
-    return args->model.cpu_affinity != NULL ? args->model.cpu_affinity : "auto";
+    return args->model.options.cpu_affinity != NULL ? args->model.options.cpu_affinity : "auto";
 }
 
 /* A card's, in the form of the host's. */

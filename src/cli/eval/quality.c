@@ -145,10 +145,10 @@ static struct model_args scoring(const struct model_args *model)
 {
     struct model_args m = *model;
 
-    m.n_seqs_max = ROWS;
-    m.n_batch_tokens_max = ROWS;
-    if (m.context_tokens_max == 0)
-        m.context_tokens_max = CONTEXT_TOKENS;
+    m.options.n_seqs_max = ROWS;
+    m.options.n_batch_tokens_max = ROWS;
+    if (m.options.context_tokens_max == 0)
+        m.options.context_tokens_max = CONTEXT_TOKENS;
     return m;
 }
 
@@ -160,18 +160,19 @@ static enum osp_status open_reference(struct osp_model **out, const struct model
     const struct positional_args none = {0};
     struct model_args m = scoring(model);
 
-    m.cpu_features = "ref";
-    m.device = "cpu";
-    m.mxfp4_backend = m.attention_backend = m.moe_tile = m.mxfp4_activation = NULL;
+    m.options.cpu_features = "ref";
+    m.options.device = "cpu";
+    m.device_options.n = 0;
+    m.attention_config = NULL;
     m.gpu_memory_utilization.is_set = false;
     m.gpu_memory_utilization.value = 0;
-    if (m.load_format == NULL || strcmp(m.load_format, "dummy") != 0)
-        m.mxfp4_layers = NULL; /* generated weights have no other form */
-    m.no_sinks = false;
-    m.kv_cache_dtype = "f32";
+    if (m.options.load_format == NULL || strcmp(m.options.load_format, "dummy") != 0)
+        m.options.mxfp4_layers = NULL; /* generated weights have no other form */
+    m.options.no_sinks = false;
+    m.options.kv_cache_dtype = "f32";
     m.cache_type_k = m.cache_type_v = NULL;
     if (opt->reference != NULL)
-        m.path = opt->reference;
+        m.options.path = opt->reference;
     return model_args_open(out, &m, opt->reference != NULL ? &none : positional, opt->quiet);
 }
 

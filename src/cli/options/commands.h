@@ -26,7 +26,8 @@ struct command {
     const char *usage;                      /* after "osprey NAME" */
     const char *about;                      /* paragraphs */
     const struct command_example *examples; /* ends with a NULL line */
-    const struct option_row *options;       /* ends with a row without a name */
+    const struct option_row *options;       /* ends with a row without a name; read through
+                                               command_rows() */
     int n_positional_max;                   /* words that are no options */
     int (*run)(int argc, char **argv);      /* argv[0] is the command's name; gives the exit code */
 };
@@ -37,6 +38,10 @@ COMMAND_LIST(COMMAND_DECLARE)
 
 extern const struct command *const COMMANDS[];
 extern const int COMMAND_COUNT;
+
+/* The command's options, with the rows of all devices in the place of DEVICE_ROWS. For the main
+ * thread only; the rows live until the program ends. */
+const struct option_row *command_rows(const struct command *command);
 
 const struct command *command_find(const char *name); /* NULL = none */
 const char *command_nearest(const char *name);        /* of all commands */

@@ -81,6 +81,30 @@ static void put_option(FILE *out, const struct option_row *row)
     put_wrapped(out, row->help);
 }
 
+/* Rows of one device, with its name above; NULL: of no device. Returns their number. */
+static int put_options(FILE *out, const struct command *command, const char *device)
+{
+    int n = 0;
+
+    for (const struct option_row *row = command_rows(command); row->name; row++) {
+        if (device ? !row->device || strcmp(row->device, device) != 0 : row->device != NULL)
+            continue;
+        if (n++ == 0 && device)
+            fprintf(out, "\nOptions of the device %s:\n", device);
+        put_option(out, row);
+    }
+    return n;
+}
+
+/* In commands that open a model. */
+static void put_device_options(FILE *out, const struct command *command)
+{
+    const int n_cpu = put_options(out, command, "cpu"), n_cuda = put_options(out, command, "cuda");
+
+    if (n_cpu > 0 && n_cuda == 0)
+        fprintf(out, "\n%s\n", HELP_NO_PLUGIN);
+}
+
 void help_command(FILE *out, const struct command *command)
 {
     fprintf(out, "osprey %s: %s\n\nUsage: osprey %s %s\n", command->name, command->summary,
@@ -91,9 +115,9 @@ void help_command(FILE *out, const struct command *command)
     if (!command->options->name)
         return;
     fputs("\nOptions:\n", out);
-    for (const struct option_row *row = command->options; row->name; row++)
-        put_option(out, row);
+    (void)put_options(out, command, NULL);
     put_option(out, &OPTION_CONFIG);
+    put_device_options(out, command);
     fputs("\nEvery option can also come from the environment: --max-model-len as "
           "OSPREY_MAX_MODEL_LEN.\n",
           out);

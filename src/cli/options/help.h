@@ -4,6 +4,10 @@
 
 #include "cli/options/commands.h"
 
+/* Ends the options of a command where no device but the CPU exports any. */
+#define HELP_NO_PLUGIN                                                                             \
+    "The CUDA plug-in (osprey-cuda.so) is not installed. It adds options for GPUs."
+
 void help_program(FILE *out);
 void help_command(FILE *out, const struct command *command);
 void help_man(FILE *out);     /* osprey(1) in man's language */

@@ -45,7 +45,7 @@ static void put_command(FILE *out, const struct command *command)
     put_text(out, command->about ? command->about : command->summary);
     fputs("\n", out);
     put_examples(out, command->examples);
-    for (const struct option_row *row = command->options; row->name; row++)
+    for (const struct option_row *row = command_rows(command); row->name; row++)
         put_option(out, row);
     if (command->options->name)
         put_option(out, &OPTION_CONFIG);

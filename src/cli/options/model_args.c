@@ -10,6 +10,8 @@
 #include "cli/terminal/model_cache.h"
 #include "cli/terminal/progress.h"
 
+#define ATTENTION_BACKEND "attention-backend"
+
 static enum osp_status no_folder(const char *path)
 {
     if (str_ends_with(path, ".gguf"))
@@ -26,7 +28,7 @@ static enum osp_status no_folder(const char *path)
 
 static const char *path_arg(const struct model_args *args, const struct positional_args *positional)
 {
-    return positional->n > 0 ? positional->words[0] : args->path;
+    return positional->n > 0 ? positional->words[0] : args->options.path;
 }
 
 const char *model_args_cache_name(const struct model_args *args,
@@ -53,21 +55,34 @@ enum osp_status model_args_path(const char **out, const struct model_args *args,
     return st;
 }
 
-enum osp_status model_args_attention(const char **out, const struct model_args *args)
+static const char *attention_backend(const struct option_pairs *pairs)
 {
-    static char *backend; /* likewise */
+    for (int i = 0; i < pairs->n; i++)
+        if (strcmp(pairs->list[i].name, ATTENTION_BACKEND) == 0)
+            return pairs->list[i].value;
+    return NULL;
+}
+
+enum osp_status model_args_device_options(struct option_pairs *out, const struct model_args *args)
+{
+    static char *from_json; /* the list points to it until the next call */
+    const char *given = attention_backend(&args->device_options);
     enum osp_status st = OSP_OK;
 
-    *out = args->attention_backend;
+    *out = args->device_options;
     if (args->attention_config == NULL)
         return OSP_OK;
-    free(backend);
-    backend = NULL;
-    TRY(kernel_json_backend(&backend, args->attention_config));
-    if (*out && backend && strcmp(*out, backend) != 0)
-        return fail(OSP_EINVAL, "--attention-backend %s and --attention-config %s differ", *out,
+    free(from_json);
+    from_json = NULL;
+    TRY(kernel_json_backend(&from_json, args->attention_config));
+    if (from_json == NULL)
+        return OSP_OK;
+    if (given && strcmp(given, from_json) != 0)
+        return fail(OSP_EINVAL, "--attention-backend %s and --attention-config %s differ", given,
                     args->attention_config);
-    *out = backend ? backend : *out;
+    if (!option_pairs_set(out, ATTENTION_BACKEND, from_json))
+        st = fail(OSP_ELIMIT, "--attention-config: at most %d device options can be set",
+                  (int)OSP_DEVICE_OPTIONS_MAX);
 out:
     return st;
 }
@@ -92,7 +107,7 @@ static const char *known_kv_type(const char *given)
 
 enum osp_status model_args_kv_type(const char **out, const struct model_args *args)
 {
-    const char *given[] = {args->kv_cache_dtype, args->cache_type_k, args->cache_type_v};
+    const char *given[] = {args->options.kv_cache_dtype, args->cache_type_k, args->cache_type_v};
 
     *out = NULL;
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
@@ -109,10 +124,10 @@ enum osp_status model_args_sinks(bool *without, const struct model_args *args)
 {
     const char *word = args->attention_sinks;
 
-    *without = args->no_sinks || (word != NULL && strcmp(word, "off") == 0);
+    *without = args->options.no_sinks || (word != NULL && strcmp(word, "off") == 0);
     if (word != NULL && !str_in_list("auto,on,off", word))
         return fail(OSP_EINVAL, "--attention-sinks %s: there are auto, on, off", word);
-    if (args->no_sinks && word != NULL && strcmp(word, "on") == 0)
+    if (args->options.no_sinks && word != NULL && strcmp(word, "on") == 0)
         return fail(OSP_EINVAL, "--no-sinks and --attention-sinks on exclude each other");
     return OSP_OK;
 }
@@ -121,39 +136,22 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
                                 const struct positional_args *positional, bool quiet)
 {
     struct progress progress;
-    struct osp_model_options opt = {
-        .tokenizer = args->tokenizer,
-        .device = args->device,
-        .cpu_features = args->cpu_features,
-        .cpu_affinity = args->cpu_affinity,
-        .n_threads = args->n_threads,
-        .context_tokens_max = args->context_tokens_max,
-        .n_seqs_max = args->n_seqs_max,
-        .n_batch_tokens_max = args->n_batch_tokens_max,
-        .kv_cache_bytes = args->kv_cache_bytes,
-        .mxfp4_backend = args->mxfp4_backend,
-        .moe_tile = args->moe_tile,
-        .enforce_eager = args->enforce_eager,
-        .gpu_memory_utilization = args->gpu_memory_utilization.value,
-        .mxfp4_layers = args->mxfp4_layers,
-        .pack_cache = args->pack_cache,
-        .mxfp4_activation = args->mxfp4_activation,
-        .load_format = known_load_format(args->load_format),
-        .dummy_shape = args->dummy_shape,
-        .dummy_layers = args->dummy_layers,
-        .worker = args->worker,
-        .worker_restarts_max = args->worker_restarts,
-        .worker_silence_ms = args->worker_silence_s * 1000,
-        .progress = progress_show,
-        .progress_ctx = &progress,
-    };
+    struct osp_model_options opt = args->options;
+    struct option_pairs device_options;
     enum osp_status st;
 
     progress_init(&progress, "loading", quiet);
+    opt.progress = progress_show;
+    opt.progress_ctx = &progress;
+    opt.load_format = known_load_format(opt.load_format);
+    opt.gpu_memory_utilization = args->gpu_memory_utilization.value;
+    opt.worker_silence_ms = args->worker_silence_s * 1000;
     TRY(model_args_path(&opt.path, args, positional));
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
     TRY(model_args_sinks(&opt.no_sinks, args));
-    TRY(model_args_attention(&opt.attention_backend, args));
+    TRY(model_args_device_options(&device_options, args));
+    opt.device_options = device_options.list;
+    opt.n_device_options = device_options.n;
     st = osp_model_open(out, &opt);
     progress_clear(&progress);
 out:

@@ -5,24 +5,22 @@
 #include "cli/options/options.h"
 #include "osprey.h"
 
+/* What the rows below fill. Most rows fill a member of `options`, so a new one is a member of
+ * struct osp_model_options, its row and its use. model_args_open() completes `options` from the
+ * other members. */
 struct model_args {
-    const char *path, *revision, *download_dir, *tokenizer, *device, *cpu_features, *cpu_affinity;
-    int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
-    int64_t kv_cache_bytes;
-    bool no_sinks;
-    const char *kv_cache_dtype, *cache_type_k, *cache_type_v; /* see model_args_kv_type() */
-    const char *mxfp4_layers, *pack_cache, *mxfp4_activation;
-    const char *mxfp4_backend, *attention_backend, *attention_config, *attention_sinks, *moe_tile;
-    bool enforce_eager;
+    struct osp_model_options options;
+    const char *revision, *download_dir;
+    const char *cache_type_k, *cache_type_v; /* see model_args_kv_type() */
+    const char *attention_config;            /* see model_args_device_options() */
+    const char *attention_sinks;             /* see model_args_sinks() */
+    struct option_pairs device_options;
     struct option_float gpu_memory_utilization;
-    const char *load_format, *dummy_shape;
-    int dummy_layers;
-    const char *worker;
-    int worker_restarts, worker_silence_s;
+    int worker_silence_s;
 };
 
 #define MODEL_PATH_ROWS(T, m)                                                                      \
-    TEXT_ROW(T, m.path, "model", "-m", "FOLDER",                                                   \
+    TEXT_ROW(T, m.options.path, "model", "-m", "FOLDER",                                           \
              "checkpoint in the Hugging Face or original layout, or the name of one in the local " \
              "Hugging Face cache (default: the bundled osprey-nano); the same as the first word"), \
         TEXT_ROW(T, m.revision, "revision", NULL, "NAME",                                          \
@@ -30,88 +28,77 @@ struct model_args {
         TEXT_ROW(T, m.download_dir, "download-dir", NULL, "FOLDER",                                \
                  "that cache (default: $HF_HUB_CACHE, $HF_HOME/hub or "                            \
                  "~/.cache/huggingface/hub)"),                                                     \
-        TEXT_ROW(T, m.tokenizer, "tokenizer", NULL, "FILE",                                        \
+        TEXT_ROW(T, m.options.tokenizer, "tokenizer", NULL, "FILE",                                \
                  "tokenizer.json or .tiktoken file (default: the one beside the checkpoint)")
 
 #define MODEL_SIZE_ROWS(T, m)                                                                      \
-    LIMIT_ROW(T, m.context_tokens_max, "max-model-len", "-c,--ctx-size,--max-seq-len", 1 << 20,    \
-              "TOKENS",                                                                            \
+    LIMIT_ROW(T, m.options.context_tokens_max, "max-model-len", "-c,--ctx-size,--max-seq-len",     \
+              1 << 20, "TOKENS",                                                                   \
               "prompt and answer of one request together (default: what the model allows and "     \
               "memory holds)"),                                                                    \
-        LIMIT_ROW(T, m.n_seqs_max, "max-num-seqs", "-np,--parallel", 16384, "N",                   \
+        LIMIT_ROW(T, m.options.n_seqs_max, "max-num-seqs", "-np,--parallel", 16384, "N",           \
                   "requests that advance together (default 8)"),                                   \
-        INT_ROW(T, m.n_batch_tokens_max, "max-num-batched-tokens", "-b,--batch-size", 1, 65536,    \
-                "TOKENS", "rows of one step (default 512)"),                                       \
-        TEXT_ROW(T, m.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                              \
+        INT_ROW(T, m.options.n_batch_tokens_max, "max-num-batched-tokens", "-b,--batch-size", 1,   \
+                65536, "TOKENS", "rows of one step (default 512)"),                                \
+        TEXT_ROW(T, m.options.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                      \
                  "what keys and values are kept as: f32, bf16, fp8 or, by CPUs, int16 (default "   \
                  "auto: int16 at the levels avx2 and avx-vnni, f32 at ref, else bf16)"),           \
         TEXT_ROW(T, m.cache_type_k, "cache-type-k", "-ctk", "TYPE",                                \
                  "llama-server's name of --kv-cache-dtype; keys and values have one type"),        \
         TEXT_ROW(T, m.cache_type_v, "cache-type-v", "-ctv", "TYPE", "the same")
 
-/* Which kernels a card's products and attention have. */
+/* The options that the devices export, and vLLM's JSON form of one of them. */
 #define MODEL_KERNEL_ROWS(T, m)                                                                    \
-    TEXT_ROW(T, m.mxfp4_activation, "mxfp4-activation", NULL, "TYPE",                              \
-             "what a prompt's rows are rounded to for MXFP4 weights: bf16, or on cuda mxfp8 "      \
-             "(default bf16)"),                                                                    \
-        TEXT_ROW(T, m.mxfp4_backend, "mxfp4-backend", NULL, "NAME",                                \
-                 "products of MXFP4 weights on cuda: native, wgmma, mma or simt, as far as the "   \
-                 "card has them (default auto)"),                                                  \
-        TEXT_ROW(T, m.moe_tile, "moe-tile", NULL, "TILE",                                          \
-                 "the experts' tile for prompts on cuda, rows of weights x tokens: 64x128 or "     \
-                 "128x128, as far as the card has them (default auto)"),                           \
-        TEXT_ROW(T, m.attention_backend, "attention-backend", "--attention-config.backend",        \
-                 "NAME",                                                                           \
-                 "attention on cuda: wgmma, mma or simt, as far as the card has them (default "    \
-                 "auto)"),                                                                         \
+    DEVICE_ROWS(T, m.device_options),                                                              \
         TEXT_ROW(T, m.attention_config, "attention-config", NULL, "JSON",                          \
-                 "vLLM's way to say the same: {\"backend\": \"auto\"}")
+                 "vLLM's JSON form of --attention-backend: {\"backend\": \"auto\"}")
 
 #define MODEL_DEVICE_ROWS(T, m)                                                                    \
-    TEXT_ROW(T, m.device, "device", NULL, "NAME", "auto, cpu or cuda (default auto)"),             \
-        LIMIT_ROW(T, m.n_threads, "threads", "-t", 4096, "N",                                      \
+    TEXT_ROW(T, m.options.device, "device", NULL, "NAME", "auto, cpu or cuda (default auto)"),     \
+        LIMIT_ROW(T, m.options.n_threads, "threads", "-t", 4096, "N",                              \
                   "threads that compute (default: all CPUs this process may use)"),                \
-        TEXT_ROW(T, m.cpu_affinity, "cpu-affinity", NULL, "WHERE",                                 \
+        TEXT_ROW(T, m.options.cpu_affinity, "cpu-affinity", NULL, "WHERE",                         \
                  "bind those threads to cores, nodes (memory nodes), the CPUs of a list as "       \
                  "0-7,16, or off; auto: to cores when all are used, else to nodes when there are " \
                  "several (default auto)"),                                                        \
-        TEXT_ROW(T, m.cpu_features, "cpu-features", NULL, "LEVEL",                                 \
+        TEXT_ROW(T, m.options.cpu_features, "cpu-features", NULL, "LEVEL",                         \
                  "ref, avx2, avx-vnni, avx512 or neon (default: the best of this CPU)"),           \
-        BYTES_ROW(T, m.kv_cache_bytes, "kv-cache-memory", "--kv-cache-memory-bytes", 0, 1e15,      \
+        BYTES_ROW(T, m.options.kv_cache_bytes, "kv-cache-memory", "--kv-cache-memory-bytes", 0,    \
+                  1e15,                                                                            \
                   "memory for keys and values: 512M, 8G (default: planned from the limits)"),      \
-        TEXT_ROW(T, m.mxfp4_layers, "mxfp4-layers", NULL, "LIST",                                  \
+        TEXT_ROW(T, m.options.mxfp4_layers, "mxfp4-layers", NULL, "LIST",                          \
                  "BF16 parts to turn to MXFP4 while loading: moe,qkv,o,lm_head,embed, or all "     \
                  "(default none)"),                                                                \
         MODEL_KERNEL_ROWS(T, m),                                                                   \
-        TEXT_ROW(T, m.pack_cache, "pack-cache", NULL, "FOLDER",                                    \
+        TEXT_ROW(T, m.options.pack_cache, "pack-cache", NULL, "FOLDER",                            \
                  "keep packed weights there and map them at the next start; \"on\": in the "       \
                  "user's cache folder (default off)"),                                             \
         TEXT_ROW(T, m.attention_sinks, "attention-sinks", NULL, "WHETHER",                         \
                  "auto and on: as the model has them; off: an experiment without (default auto)"), \
-        FLAG_ROW(T, m.enforce_eager, "enforce-eager", NULL,                                        \
+        FLAG_ROW(T, m.options.enforce_eager, "enforce-eager", NULL,                                \
                  "no CUDA graphs: every step is launched kernel by kernel"),                       \
         FLOAT_ROW(T, m.gpu_memory_utilization, "gpu-memory-utilization", NULL, 0.01, 1, "SHARE",   \
                   "share of a card's memory to use (default: what is free)"),                      \
-        FLAG_ROW(T, m.no_sinks, "no-sinks", NULL, "the same as --attention-sinks off")
+        FLAG_ROW(T, m.options.no_sinks, "no-sinks", NULL, "the same as --attention-sinks off")
 
 /* For commands that measure: generated weights instead of a checkpoint. */
 #define MODEL_DUMMY_ROWS(T, m)                                                                     \
-    TEXT_ROW(T, m.load_format, "load-format", NULL, "FORMAT",                                      \
+    TEXT_ROW(T, m.options.load_format, "load-format", NULL, "FORMAT",                              \
              "auto, safetensors (so are fastsafetensors, instanttensor and runai_streamer), or "   \
              "dummy: generated weights of --shape, without a checkpoint "                          \
              "(default auto)"),                                                                    \
-        TEXT_ROW(T, m.dummy_shape, "shape", NULL, "NAME",                                          \
+        TEXT_ROW(T, m.options.dummy_shape, "shape", NULL, "NAME",                                  \
                  "of dummy weights: gpt-oss-20b, gpt-oss-120b, osprey-nano (default "              \
                  "gpt-oss-20b)"),                                                                  \
-        INT_ROW(T, m.dummy_layers, "layers", NULL, 0, 512, "N",                                    \
+        INT_ROW(T, m.options.dummy_layers, "layers", NULL, 0, 512, "N",                            \
                 "of dummy weights (default: all of the shape)")
 
 /* For commands that serve: the engine in a process of its own. */
 #define MODEL_WORKER_ROWS(T, m)                                                                    \
-    TEXT_ROW(T, m.worker, "worker", NULL, "WHEN",                                                  \
+    TEXT_ROW(T, m.options.worker, "worker", NULL, "WHEN",                                          \
              "run the engine in a process of its own, which is started again when it or its "      \
              "device fails: on, off, or auto, which is on for cuda (default auto)"),               \
-        INT_ROW(T, m.worker_restarts, "worker-restarts", NULL, 1, 1000000, "N",                    \
+        INT_ROW(T, m.options.worker_restarts_max, "worker-restarts", NULL, 1, 1000000, "N",        \
                 "that often within ten minutes, then it stays down (default 10)"),                 \
         INT_ROW(T, m.worker_silence_s, "worker-silence", NULL, 1, 3600, "SECONDS",                 \
                 "a worker that gives no sign of life for so long is killed and started again "     \
@@ -128,14 +115,18 @@ CHECKED enum osp_status model_args_path(const char **out, const struct model_arg
 const char *model_args_cache_name(const struct model_args *args,
                                   const struct positional_args *positional);
 
-/* What --attention-backend and --attention-config say together, NULL = nothing, as for the path
- * above. */
-CHECKED enum osp_status model_args_attention(const char **out, const struct model_args *args);
+/* The device options, with the backend of --attention-config among them. Borrows from `args` and,
+ * until the next call, from static memory. OSP_EINVAL: --attention-backend and --attention-config
+ * name different backends. */
+CHECKED enum osp_status model_args_device_options(struct option_pairs *out,
+                                                  const struct model_args *args);
 
-/* What --kv-cache-dtype, --cache-type-k and --cache-type-v say together; NULL = nothing.
- * OSP_EINVAL when they differ. */
-/* Whether attention is to be without sinks. */
+/* Whether attention runs without sinks. OSP_EINVAL: --no-sinks and --attention-sinks contradict
+ * each other. */
 CHECKED enum osp_status model_args_sinks(bool *without, const struct model_args *args);
+
+/* The type set by --kv-cache-dtype, --cache-type-k and --cache-type-v; NULL: none is set.
+ * OSP_EINVAL: they differ. */
 CHECKED enum osp_status model_args_kv_type(const char **out, const struct model_args *args);
 
 /* Gives a model to osp_model_close(). A bar on standard error shows the loading, if that is a

@@ -62,12 +62,36 @@ static enum osp_status set_flag(const struct option_row *row, char *field, const
     return OSP_OK;
 }
 
+bool option_pairs_set(struct option_pairs *pairs, const char *name, const char *value)
+{
+    int i = 0;
+
+    while (i < pairs->n && strcmp(pairs->list[i].name, name) != 0)
+        i++;
+    if (i == OSP_DEVICE_OPTIONS_MAX)
+        return false;
+    pairs->list[i] = (struct osp_device_option){.name = name, .value = value};
+    pairs->n += i == pairs->n;
+    return true;
+}
+
+/* The device checks the value (osp_model_open). */
+static enum osp_status set_pair(const struct option_row *row, char *field, const char *text)
+{
+    if (option_pairs_set((struct option_pairs *)(void *)field, row->name, text))
+        return OSP_OK;
+    return fail(OSP_ELIMIT, "--%s: at most %d device options can be set", row->name,
+                (int)OSP_DEVICE_OPTIONS_MAX);
+}
+
 enum osp_status option_set(const struct option_row *row, void *into, const char *text)
 {
     char *field = (char *)into + row->offset;
 
     if (row->kind == OPTION_FLAG)
         return set_flag(row, field, text);
+    if (row->kind == OPTION_DEVICE)
+        return set_pair(row, field, text);
     if (row->kind != OPTION_TEXT)
         return set_number(row, field, text);
     memcpy(field, &text, sizeof text);

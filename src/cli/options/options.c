@@ -49,20 +49,32 @@ static void update_nearest(const char *list, const char *word, int *distance, ch
     }
 }
 
+/* Whether some device besides the CPU exports options to this command. */
+static bool has_plugin_rows(const struct option_row *rows)
+{
+    while (rows->name && (!rows->device || strcmp(rows->device, "cpu") == 0))
+        rows++;
+    return rows->name != NULL;
+}
+
 static enum osp_status unknown_option(const struct command *command, const char *word)
 {
+    const struct option_row *rows = command_rows(command);
+    const bool lacks_plugin = rows != command->options && !has_plugin_rows(rows);
     char nearest[64] = "--help";
     int distance = INT_MAX;
 
-    for (const struct option_row *row = command->options; row->name; row++) {
+    for (const struct option_row *row = rows; row->name; row++) {
         char name[64];
 
         snprintf(name, sizeof name, "--%s", row->name);
         update_nearest(name, word, &distance, nearest);
         update_nearest(row->aliases, word, &distance, nearest);
     }
-    return fail(OSP_EINVAL, "%s: unknown option; the nearest is %s (osprey %s --help lists all)",
-                word, nearest, command->name);
+    return fail(OSP_EINVAL, "%s: unknown option; the nearest is %s (osprey %s --help lists all%s)",
+                word, nearest, command->name,
+                lacks_plugin ? "; options of GPUs need osprey-cuda.so, which is not installed"
+                             : "");
 }
 
 /* ---- the command line ---- */
@@ -196,7 +208,7 @@ static enum osp_status expand_word(struct expanded *p, const struct command *com
         free(word);
         return st;
     }
-    row = split_word(command->options, word, &attached);
+    row = split_word(command_rows(command), word, &attached);
     st = row ? add_option(p, row, word, attached, at + 1, n_used)
              : skip_foreign(command, word, attached, at + 1, n_used);
     free(word);
@@ -249,14 +261,14 @@ static struct option *long_options(const struct option_row *rows)
 
 static enum osp_status parse_expanded(const struct command *command, struct expanded *p, void *into)
 {
-    struct option *options = long_options(command->options);
+    struct option *options = long_options(command_rows(command));
     enum osp_status st = OSP_OK;
     int index = 0, code = 0;
 
     optind = 0; /* start anew */
     opterr = 0;
     while (st == OSP_OK && (code = getopt_long(p->argc, p->argv, "", options, &index)) == 0)
-        st = option_set(&command->options[index], into, optarg);
+        st = option_set(&command_rows(command)[index], into, optarg);
     free(options);
     if (st == OSP_OK && code != -1)
         return fail(OSP_EINVAL, "%s: cannot be read", p->argv[optind - 1]);
@@ -270,12 +282,12 @@ static bool is_other_command(const struct command *command, const char *word, co
 {
     const struct foreign_option *foreign = foreign_find(word);
 
-    if (options_find(command->options, word))
+    if (options_find(command_rows(command), word))
         return false;
     if (foreign)
         return foreign->value == FOREIGN_NONE && str_in_list("0,false,no,off", value);
     for (int i = 0; i < COMMAND_COUNT; i++)
-        if (options_find(COMMANDS[i]->options, word))
+        if (options_find(command_rows(COMMANDS[i]), word))
             return true;
     return false;
 }
@@ -339,7 +351,7 @@ enum osp_status options_parse(const struct command *command, int argc, char **ar
     config = expanded.config ? expanded.config : config;
     if (config && *config && command->options->name)
         TRY(read_config(&from_file, command, config, into));
-    TRY(option_environment(command->options, into));
+    TRY(option_environment(command_rows(command), into));
     TRY(parse_expanded(command, &expanded, into));
     positional->n = expanded.argc - optind;
     positional->words = expanded.argv + optind;

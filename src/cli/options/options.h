@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "osprey.h"
 
 enum option_kind {
     OPTION_FLAG,  /* bool */
@@ -18,8 +19,18 @@ enum option_kind {
     OPTION_LIMIT, /* the same, and -1, which other servers write, is 0: not given */
     OPTION_BYTES, /* int64_t: 4096, 64K, 4M, 2G (powers of 1024) */
     OPTION_FLOAT, /* struct option_float */
-    OPTION_TEXT   /* const char *: of argv or the environment */
+    OPTION_TEXT,  /* const char *: of argv or the environment */
+    OPTION_DEVICE /* struct option_pairs: an option that a device exports, by name */
 };
+
+/* Device options by name, as osp_model_options takes them. */
+struct option_pairs {
+    int n;
+    struct osp_device_option list[OSP_DEVICE_OPTIONS_MAX]; /* (n) */
+};
+
+/* Sets the value of that name; false: the list is full. */
+bool option_pairs_set(struct option_pairs *pairs, const char *name, const char *value);
 
 /* A number whose absence matters. */
 struct option_float {
@@ -35,6 +46,7 @@ struct option_row {
     double min, max;   /* INT, BYTES, REAL */
     const char *value; /* what stands for the value in --help; NULL for a flag */
     const char *help;
+    const char *device; /* of OPTION_DEVICE: the device's name; otherwise NULL */
 };
 
 /* Rows for the members of a struct T, with the option's name, its further names or NULL, what
@@ -55,6 +67,11 @@ struct option_row {
     }
 #define INT_ROW(T, member, flag, also, least, most, what, text)                                    \
     NUMBER_ROW(T, member, flag, also, OPTION_INT, least, most, what, text)
+/* Stands for the rows of all devices' options. */
+#define DEVICE_ROWS(T, member)                                                                     \
+    {                                                                                              \
+        .name = "device-options", .kind = OPTION_DEVICE, .offset = offsetof(T, member)             \
+    }
 #define LIMIT_ROW(T, member, flag, also, most, what, text)                                         \
     NUMBER_ROW(T, member, flag, also, OPTION_LIMIT, -1, most, what, text)
 #define BYTES_ROW(T, member, flag, also, least, most, text)                                        \

@@ -95,4 +95,8 @@ STAGE_LIST(STAGE_FUNCTION)
  * few enough that a short prompt still gives every thread a task. */
 enum { BLOCK_ROWS = 8 };
 
+/* The CPU's table of device options, and a log line for each kernel name of vLLM that is set. */
+extern const struct device_option_row cpu_option_rows[];
+void cpu_options_log(const struct device_options *o);
+
 #endif

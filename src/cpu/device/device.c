@@ -91,46 +91,15 @@ static void cpu_close(struct backend *be)
     free(cpu);
 }
 
-/* The CPU's kernels follow from its ISA, so a kernel of another device is refused. */
-static enum osp_status check_kernel(const char *flag, const char *word, bool is_foreign)
-{
-    if (kernel_is_auto(word))
-        return OSP_OK;
-    if (!is_foreign)
-        return fail(OSP_EUNSUPPORTED,
-                    "%s %s needs the device cuda; --cpu-features chooses the kernels of the CPU",
-                    flag, word);
-    log_warn("%s %s is a kernel of vLLM: taken as auto on the CPU", flag, word);
-    return OSP_OK;
-}
-
-static enum osp_status check_kernels(const struct kernel_options *w)
-{
-    const char *mxfp4 = w->mxfp4_backend, *attention = w->attention_backend;
-    enum osp_status st;
-
-    TRY(check_kernel("--mxfp4-backend", mxfp4,
-                     mxfp4 != NULL && foreign_mxfp4_find(mxfp4) != N_FOREIGN_MXFP4));
-    TRY(check_kernel("--attention-backend", attention,
-                     attention != NULL && foreign_attention_is(attention)));
-    TRY(check_kernel("--moe-tile", w->moe_tile, false));
-out:
-    return st;
-}
-
 static enum osp_status cpu_open(struct backend **out, const struct backend_options *opt)
 {
     struct cpu *cpu;
     enum osp_status st;
 
-    if (opt->has_mxfp8_act)
-        return fail(OSP_EUNSUPPORTED,
-                    "--mxfp4-activation mxfp8 needs the device cuda; the CPU takes bf16 alone");
-    st = check_kernels(&opt->kernels);
-    if (st != OSP_OK)
-        return st;
+    cpu_options_log(&opt->device_options);
     cpu = mem_new(sizeof(*cpu));
     cpu->limits = *opt;
+    cpu->limits.device_options = (struct device_options){0}; /* borrowed until here */
     for (int i = 0; i < N_STAGES; i++)
         cpu->costs[i].stage = stage_names[i];
     TRY(kernels_select(&cpu->kernels, opt->cpu_features));
@@ -297,6 +266,7 @@ static int cpu_costs(const struct backend *be, struct stage_cost *out, int n_max
 }
 
 const struct backend_ops cpu_backend_ops = {.name = "cpu",
+                                            .options = cpu_option_rows,
                                             .open = cpu_open,
                                             .close = cpu_close,
                                             .info = cpu_info,

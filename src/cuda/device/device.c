@@ -160,7 +160,7 @@ static enum osp_status select_kernels(struct gpu *gpu)
     char note[KERNEL_NOTE_BYTES];
     enum osp_status st;
 
-    TRY(kernel_config_parse(&gpu->kernel_config, &gpu->limits.kernels, gpu->arch, note));
+    TRY(kernel_config_parse(&gpu->kernel_config, &gpu->limits.device_options, gpu->arch, note));
     if (note[0] != '\0')
         log_warn("%s", note);
 out:
@@ -185,11 +185,12 @@ static bool requests_native(const struct gpu *gpu)
 static enum osp_status select_rows(struct gpu *gpu)
 {
     const enum op_class op_class = gpu->kernel_config.mxfp4.op_class;
+    const bool is_mxfp8 = gpu_option_is_mxfp8(&gpu->limits.device_options);
 
-    if (gpu->limits.has_mxfp8_act && op_class != OPCLASS_AUTO && op_class != OPCLASS_NATIVE)
+    if (is_mxfp8 && op_class != OPCLASS_AUTO && op_class != OPCLASS_NATIVE)
         return fail(OSP_EINVAL, "--mxfp4-activation mxfp8 needs --mxfp4-backend native, not %s",
                     opclass_names[op_class]);
-    if (!gpu->limits.has_mxfp8_act && !requests_native(gpu))
+    if (!is_mxfp8 && !requests_native(gpu))
         return OSP_OK;
     gpu->kernel_config.mxfp4.op_class = OPCLASS_NATIVE;
     if (gpu->arch != ARCH_BLACKWELL_RTX)
@@ -225,6 +226,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(select_arch(gpu));
     TRY(select_kernels(gpu));
     TRY(select_rows(gpu));
+    gpu->limits.device_options = (struct device_options){0}; /* borrowed until here */
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
@@ -276,6 +278,7 @@ static enum osp_status cuda_probe(struct backend *be, struct probe *out)
 }
 
 const struct backend_ops gpu_ops = {.name = "cuda",
+                                    .options = gpu_option_rows,
                                     .open = cuda_open,
                                     .close = cuda_close,
                                     .info = cuda_info,

@@ -5,15 +5,22 @@
 
 #include "cuda/device/host.h"
 
-/* Maps kernel names of other engines to the class with the same role on each architecture: Ampere,
- * Hopper, data center Blackwell, consumer Blackwell. AUTO: that kernel does not exist for the
- * architecture, and the tuning table's default is used. */
-static const enum op_class opclasses_of_foreign[N_FOREIGN_MXFP4][N_ARCHS] = {
-    [FOREIGN_MXFP4_MARLIN] = {OPCLASS_MMA, OPCLASS_MMA, OPCLASS_MMA, OPCLASS_MMA},
-    [FOREIGN_MXFP4_TRITON] = {OPCLASS_MMA, OPCLASS_WGMMA, OPCLASS_MMA, OPCLASS_MMA},
-    [FOREIGN_MXFP4_CUTLASS] = {OPCLASS_AUTO, OPCLASS_WGMMA, OPCLASS_AUTO, OPCLASS_NATIVE},
-    [FOREIGN_MXFP4_TRTLLM] = {OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_NATIVE},
-    [FOREIGN_MXFP4_TRTLLM_MXFP8] = {OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_NATIVE},
+enum vllm_mxfp4 {
+#define VLLM_ENUM(name) VLLM_MXFP4_##name,
+    VLLM_MXFP4_LIST(VLLM_ENUM)
+#undef VLLM_ENUM
+        N_VLLM_MXFP4
+};
+
+/* The op class that corresponds to a kernel of vLLM on each architecture: Ampere, Hopper, data
+ * centre Blackwell, consumer Blackwell. AUTO: vLLM's kernel is for another architecture, so the
+ * tuning table chooses. */
+static const enum op_class opclasses_of_vllm[N_VLLM_MXFP4][N_ARCHS] = {
+    [VLLM_MXFP4_MARLIN] = {OPCLASS_MMA, OPCLASS_MMA, OPCLASS_MMA, OPCLASS_MMA},
+    [VLLM_MXFP4_TRITON] = {OPCLASS_MMA, OPCLASS_WGMMA, OPCLASS_MMA, OPCLASS_MMA},
+    [VLLM_MXFP4_CUTLASS] = {OPCLASS_AUTO, OPCLASS_WGMMA, OPCLASS_AUTO, OPCLASS_NATIVE},
+    [VLLM_MXFP4_TRTLLM] = {OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_NATIVE},
+    [VLLM_MXFP4_TRTLLM_MXFP8] = {OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_AUTO, OPCLASS_NATIVE},
 };
 
 /* ---- contents of the tuning table ---- */
@@ -67,104 +74,134 @@ static void list_tiles(char out[64], enum arch arch, enum op_class op_class)
     }
 }
 
-/* ---- option values ---- */
+/* ---- values of options ---- */
 
-static bool find_opclass(enum op_class *out, const char *word)
+static bool find_opclass(enum op_class *out, const char *value)
 {
     for (int f = 0; f < N_OPCLASSES; f++)
-        if (strcmp(word, opclass_names[f]) == 0) {
+        if (strcmp(value, opclass_names[f]) == 0) {
             *out = (enum op_class)f;
             return true;
         }
     return false;
 }
 
-/* A foreign name whose class has no entry for this GPU selects the table's default, too. */
-static enum op_class opclass_of_foreign(const char *word, enum arch arch,
-                                        char note[KERNEL_NOTE_BYTES])
+/* N_VLLM_MXFP4: the value is not a kernel of vLLM. */
+static enum vllm_mxfp4 find_vllm_mxfp4(const char *value)
 {
-    struct kernel_request w = {.op_class = opclasses_of_foreign[foreign_mxfp4_find(word)][arch]};
+    static const char *const names[] = {
+#define VLLM_TEXT(name) #name,
+        VLLM_MXFP4_LIST(VLLM_TEXT)};
+    int i = 0;
+
+    while (i < N_VLLM_MXFP4 && strcasecmp(value, names[i]) != 0)
+        i++;
+    return (enum vllm_mxfp4)i;
+}
+
+static bool is_vllm_attention(const char *value)
+{
+    static const char *const names[] = {VLLM_ATTENTION_LIST(VLLM_TEXT)};
+#undef VLLM_TEXT
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcasecmp(value, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* AUTO also for an op class that the tuning table does not have for this architecture. */
+static enum op_class opclass_of_vllm(const char *value, enum arch arch,
+                                     char note[KERNEL_NOTE_BYTES])
+{
+    struct kernel_request w = {.op_class = opclasses_of_vllm[find_vllm_mxfp4(value)][arch]};
     char there[64];
 
     if (!exists(STAGE_experts, WEIGHTS_MXFP4, arch, &w))
         w.op_class = OPCLASS_AUTO;
     list_opclasses(there, STAGE_experts, WEIGHTS_MXFP4, arch);
     snprintf(note, KERNEL_NOTE_BYTES,
-             "--mxfp4-backend %s is a kernel of vLLM: using %s on %s (available: %s)", word,
+             "--mxfp4-backend %s is a kernel of vLLM; osprey uses %s on %s (it has %s)", value,
              opclass_names[w.op_class], arch_texts[arch], there);
     return w.op_class;
 }
 
-static enum osp_status parse_opclass(struct kernel_request *out, const char *flag, const char *word,
-                                     enum stage stage, enum weight_format format, enum arch arch)
+static enum osp_status parse_opclass(struct kernel_request *out, enum gpu_option option,
+                                     const char *value, enum stage stage, enum weight_format format,
+                                     enum arch arch)
 {
+    const char *name = gpu_option_rows[option].name;
     char there[64];
 
     list_opclasses(there, stage, format, arch);
-    if (!find_opclass(&out->op_class, word))
-        return fail(OSP_EINVAL, "%s %s: unknown value; expected %s", flag, word, there);
+    if (!find_opclass(&out->op_class, value))
+        return fail(OSP_EINVAL, "--%s %s: unknown kernel; allowed values on %s: %s", name, value,
+                    arch_texts[arch], there);
     if (!exists(stage, format, arch, out))
-        return fail(OSP_EUNSUPPORTED, "%s %s: this build has no such kernel for %s; available: %s",
-                    flag, word, arch_texts[arch], there);
+        return fail(OSP_EUNSUPPORTED,
+                    "--%s %s: this build has no such kernel for %s; allowed values: %s", name,
+                    value, arch_texts[arch], there);
     return OSP_OK;
 }
 
-static enum osp_status parse_mxfp4(struct kernel_request *out, const char *word, enum arch arch,
+static enum osp_status parse_mxfp4(struct kernel_request *out, const char *value, enum arch arch,
                                    char note[KERNEL_NOTE_BYTES])
 {
-    if (kernel_is_auto(word))
+    if (device_option_is_auto(value))
         return OSP_OK;
-    if (foreign_mxfp4_find(word) == N_FOREIGN_MXFP4)
-        return parse_opclass(out, "--mxfp4-backend", word, STAGE_experts, WEIGHTS_MXFP4, arch);
-    out->op_class = opclass_of_foreign(word, arch, note);
+    if (find_vllm_mxfp4(value) == N_VLLM_MXFP4)
+        return parse_opclass(out, GPU_OPTION_MXFP4_BACKEND, value, STAGE_experts, WEIGHTS_MXFP4,
+                             arch);
+    out->op_class = opclass_of_vllm(value, arch, note);
     return OSP_OK;
 }
 
-static enum osp_status parse_attention(struct kernel_request *out, const char *word, enum arch arch,
-                                       char note[KERNEL_NOTE_BYTES])
+static enum osp_status parse_attention(struct kernel_request *out, const char *value,
+                                       enum arch arch, char note[KERNEL_NOTE_BYTES])
 {
     const size_t at = strlen(note);
 
-    if (kernel_is_auto(word))
+    if (device_option_is_auto(value))
         return OSP_OK;
-    if (!foreign_attention_is(word))
-        return parse_opclass(out, "--attention-backend", word, STAGE_attn, WEIGHTS_NONE, arch);
+    if (!is_vllm_attention(value))
+        return parse_opclass(out, GPU_OPTION_ATTENTION_BACKEND, value, STAGE_attn, WEIGHTS_NONE,
+                             arch);
     snprintf(note + at, KERNEL_NOTE_BYTES - at,
-             "%s--attention-backend %s is a kernel of vLLM: using auto", at > 0 ? "; " : "", word);
+             "%s--attention-backend %s is a kernel of vLLM; osprey uses auto", at > 0 ? "; " : "",
+             value);
     return OSP_OK;
 }
 
-static enum osp_status parse_tile(struct kernel_request *out, const char *word, enum arch arch)
+static enum osp_status parse_tile(struct kernel_request *out, const char *value, enum arch arch)
 {
-    int n_bytes = 0;
     char there[64];
 
-    if (kernel_is_auto(word))
+    if (device_option_is_auto(value))
         return OSP_OK;
     list_tiles(there, arch, out->op_class);
-    if (sscanf(word, "%dx%d%n", &out->tile_rows, &out->tile_tokens, &n_bytes) != 2 ||
-        word[n_bytes] != '\0' || out->tile_rows < 1)
-        return fail(OSP_EINVAL, "--moe-tile %s: unknown value; expected %s", word, there);
+    if (!gpu_tile_parse(&out->tile_rows, &out->tile_tokens, value))
+        return fail(OSP_EINVAL, "--moe-tile %s: not a tile; allowed values: %s", value, there);
     if (!exists(STAGE_experts, WEIGHTS_MXFP4, arch, out))
-        return fail(
-            OSP_EUNSUPPORTED,
-            "--moe-tile %s: this build has no kernel%s%s with that tile for %s; available: %s",
-            word, out->op_class == OPCLASS_AUTO ? "" : " of ",
-            out->op_class == OPCLASS_AUTO ? "" : opclass_names[out->op_class], arch_texts[arch],
-            there);
+        return fail(OSP_EUNSUPPORTED,
+                    "--moe-tile %s: this build has no kernel%s%s with that tile for %s; allowed "
+                    "values: %s",
+                    value, out->op_class == OPCLASS_AUTO ? "" : " of ",
+                    out->op_class == OPCLASS_AUTO ? "" : opclass_names[out->op_class],
+                    arch_texts[arch], there);
     return OSP_OK;
 }
 
-enum osp_status kernel_config_parse(struct kernel_config *out, const struct kernel_options *words,
+enum osp_status kernel_config_parse(struct kernel_config *out, const struct device_options *options,
                                     enum arch arch, char note[KERNEL_NOTE_BYTES])
 {
     enum osp_status st;
 
     *out = (struct kernel_config){.mxfp4 = {.op_class = OPCLASS_AUTO}};
     note[0] = '\0';
-    TRY(parse_mxfp4(&out->mxfp4, words->mxfp4_backend, arch, note));
-    TRY(parse_tile(&out->mxfp4, words->moe_tile, arch));
-    TRY(parse_attention(&out->attention, words->attention_backend, arch, note));
+    TRY(parse_mxfp4(&out->mxfp4, gpu_option(options, GPU_OPTION_MXFP4_BACKEND), arch, note));
+    TRY(parse_tile(&out->mxfp4, gpu_option(options, GPU_OPTION_MOE_TILE), arch));
+    TRY(parse_attention(&out->attention, gpu_option(options, GPU_OPTION_ATTENTION_BACKEND), arch,
+                        note));
 out:
     return st;
 }

@@ -3,6 +3,7 @@
 #define CUDA_DEVICE_KERNEL_CONFIG_H
 
 #include "backend/backend.h"
+#include "cuda/device/options.h"
 #include "cuda/device/tuning.h"
 
 struct kernel_config {
@@ -15,7 +16,7 @@ struct kernel_config {
  * mapped; `note` receives a description of the mapping, "" if there was no such name. */
 enum { KERNEL_NOTE_BYTES = 512 };
 CHECKED enum osp_status kernel_config_parse(struct kernel_config *out,
-                                            const struct kernel_options *words, enum arch arch,
+                                            const struct device_options *options, enum arch arch,
                                             char note[KERNEL_NOTE_BYTES]);
 
 /* The request that applies to this stage's kernel. */

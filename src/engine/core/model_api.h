@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "engine/memory/memory_plan.h"
+#include "backend/device_options.h"
 #include "osprey_tools.h"
 #include "engine/grammar/grammar_cache.h"
 #include "text/token/tokenizer.h"
@@ -34,6 +35,12 @@ struct model_text {
     char path[MODEL_TEXT_PATH_BYTES]; /* absolute path of the tokenizer, for token masks */
 };
 
+/* Device options that were given for a model: all members and the list. Borrows the strings. */
+struct device_settings {
+    int n;
+    struct device_option list[OSP_DEVICE_OPTIONS_MAX + 4]; /* (n) */
+};
+
 struct engine_ops;
 struct worker_client;
 struct completion_cache;
@@ -52,7 +59,8 @@ struct osp_model {
     struct completion_cache *completion_cache; /* of answers; NULL in a worker */
     struct memory_plan plan;
     struct model_facts facts;
-    unsigned mxfp4_layer_set; /* layers that loading converts to MXFP4 */
+    unsigned mxfp4_layer_set;               /* layers that loading converts to MXFP4 */
+    struct device_settings device_settings; /* used while the model is opened */
     struct device_info device;
     double load_seconds;
     atomic_bool claimed; /* by an engine */
@@ -69,9 +77,6 @@ CHECKED enum osp_status model_open_tokens(struct osp_model **out,
 
 /* Copies the stages' costs for readers in other threads; called by the engine after a step. */
 void osp_model_publish_costs(struct osp_model *m);
-
-/* "bf16" or "mxfp8"; NULL is bf16. */
-CHECKED enum osp_status mxfp4_activation_parse(bool *is_mxfp8, const char *text);
 
 /* The memory of that device; share: of a GPU's total, or 0. */
 CHECKED enum osp_status device_memory_get(struct device_memory_info *out, const char *device,

@@ -238,7 +238,7 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
                                         .n_seen = lists.n_seen,
                                         .n_biases = lists.n_biases,
                                         .n_mask_words = lists.n_mask_words};
-    struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->has_mxfp8_act);
+    struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->device_options);
 
     shape.n_seq_pages = seq_pages_max(n_context);
     shape.n_threads = w->n_threads;

@@ -22,7 +22,7 @@ struct memory_request {
     enum dtype kv_dtype; /* of the pages; not DTYPE_NONE */
     /* The device's own memory for steps (backend.h); NULL: none. */
     int64_t (*step_bytes)(const struct step_shape *shape);
-    bool has_mxfp8_act;
+    struct device_options device_options;
     int n_threads;                  /* of the host that compute; 0 = all usable CPUs */
     struct device_memory_info info; /* for the advice when the plan does not fit */
     bool is_gpu; /* a GPU reads weights once for many more rows: larger steps by default */

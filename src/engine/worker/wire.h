@@ -14,9 +14,9 @@
 #include "engine/sched/sched.h"
 
 enum {
-    WIRE_VERSION = 6,
-    FRAME_BYTES_MAX = 16 << 20,     /* more than a prompt of 2^20 tokens */
-    WIRE_QUEUE_BYTES_MAX = 64 << 20 /* waiting to be sent */
+    WIRE_VERSION = 7,
+    FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
+    WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };
 
 /* X(member, sender and content) */

@@ -74,3 +74,32 @@ static const char *take_text(struct frame *f)
         fields(TAKE_TEXT, TAKE_VALUE, STAYS_HERE)                                                  \
     }
 WIRE_OPTIONS_LIST(WIRE_OPTIONS)
+
+/* ---- lists of (name, value) ---- */
+
+void wire_put_device_options(struct wire *w, const struct osp_model_options *opt)
+{
+    wire_put(w, &opt->n_device_options, sizeof opt->n_device_options);
+    for (int i = 0; i < opt->n_device_options; i++) {
+        put_text(w, opt->device_options[i].name);
+        put_text(w, opt->device_options[i].value);
+    }
+}
+
+void wire_take_device_options(struct frame *f, wire_device_options list,
+                              struct osp_model_options *out)
+{
+    int n = 0;
+
+    frame_take(f, &n, sizeof n);
+    if (n < 0 || n > OSP_DEVICE_OPTIONS_MAX) {
+        f->is_bad = true;
+        n = 0;
+    }
+    for (int i = 0; i < n; i++) {
+        list[i].name = take_text(f);
+        list[i].value = take_text(f);
+    }
+    out->device_options = list;
+    out->n_device_options = n;
+}

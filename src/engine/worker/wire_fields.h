@@ -41,7 +41,9 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(double, gpu_memory_utilization)                                                          \
     HERE(const char *, worker)                                                                     \
     HERE(int, worker_restarts_max)                                                                 \
-    HERE(int, worker_silence_ms)
+    HERE(int, worker_silence_ms)                                                                   \
+    HERE(const struct osp_device_option *, device_options)                                         \
+    HERE(int, n_device_options)
 
 #define ENGINE_OPTION_FIELDS(TEXT, VALUE, HERE)                                                    \
     VALUE(int, queue_requests_max)                                                                 \
@@ -103,5 +105,12 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     void wire_take_##name##_options(struct frame *f, struct osp_##name##_options *out);
 WIRE_OPTIONS_LIST(WIRE_OPTIONS_DECLARE)
 #undef WIRE_OPTIONS_DECLARE
+
+/* device_options of the model's options, which follow them in the frame. The taken list lies in
+ * `list`, its strings in the frame. */
+typedef struct osp_device_option wire_device_options[OSP_DEVICE_OPTIONS_MAX];
+void wire_put_device_options(struct wire *w, const struct osp_model_options *opt);
+void wire_take_device_options(struct frame *f, wire_device_options list,
+                              struct osp_model_options *out);
 
 #endif

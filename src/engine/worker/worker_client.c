@@ -60,6 +60,7 @@ static enum osp_status write_open(struct worker_client *r, const struct osp_mode
     buf_init(&w.out, OPEN_BYTES_MAX);
     wire_put(&w, &hello, sizeof hello);
     wire_put_model_options(&w, opt);
+    wire_put_device_options(&w, opt);
     if (w.out.overflow) {
         buf_release(&w.out);
         return fail(OSP_ENOMEM, "the model's options take more than %d bytes", OPEN_BYTES_MAX);
@@ -74,11 +75,13 @@ static enum osp_status fix_options(struct worker_client *r)
 {
     struct frame f = {.at = buf_text(&r->open_frame), .n_left = r->open_frame.size_bytes};
     const struct memory_plan *plan = &r->made.plan;
+    wire_device_options device_options;
     struct osp_model_options opt;
     struct wire_hello hello;
 
     frame_take(&f, &hello, sizeof hello);
     wire_take_model_options(&f, &opt);
+    wire_take_device_options(&f, device_options, &opt);
     opt.context_tokens_max = plan->context_tokens_max;
     opt.n_seqs_max = plan->n_seqs_max;
     opt.n_batch_tokens_max = plan->n_batch_tokens_max;

@@ -36,6 +36,7 @@ struct worker {
     bool is_loading;
     char *options_bytes; /* of FRAME_OPEN: holds the strings of the options */
     struct osp_model_options options;
+    wire_device_options device_options; /* the list of `options` */
     struct model_text text;
     struct wire_outcome outcome;
     uint64_t progress_sent_ns;

@@ -78,6 +78,7 @@ enum osp_status worker_open(struct worker *w, struct frame *f)
     memcpy(w->options_bytes, f->at, f->n_left);
     f->at = w->options_bytes;
     wire_take_model_options(f, &w->options);
+    wire_take_device_options(f, w->device_options, &w->options);
     w->text = hello.text;
     TRY(frame_end(f));
     w->is_loading = true;
