@@ -75,7 +75,7 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
                                 .n_rows_max = n_seqs + prefill_rows,
                                 .n_samples_max = n_seqs + 1,
                                 .kv_dtype = kv_dtype(), /* as fill_pages() writes them */
-                                .mxfp4_layer_set = MXFP4_ALL};
+                                .mxfp4_layers = MXFP4_ALL};
     struct model *m;
 
     for (int g = 0; g < N_PAGE_GROUPS; g++)

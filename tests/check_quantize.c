@@ -62,7 +62,7 @@ static struct model *open_with(const char *words)
                                 .n_pages = {STEPS_PAGES_MAX, STEPS_PAGES_MAX}};
     struct model *m;
 
-    must(mxfp4_layers_parse(&opt.mxfp4_layer_set, words));
+    must(mxfp4_layers_parse(&opt.mxfp4_layers, words));
     must(model_open(&m, &opt));
     return m;
 }

@@ -89,7 +89,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         .device_options = device_settings_options(&m->device_settings),
     };
     struct quantize_sizes sizes;
-    unsigned parts;
+    unsigned mxfp4_layers;
     enum osp_status st;
 
     TRY(model_config_check(c));
@@ -97,8 +97,8 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     request.is_gpu = request.info.gpu.total_bytes > 0;
     request.step_bytes = backend_find(opt->device)->step_bytes;
     TRY(kv_dtype_choose(&request.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
-    TRY(quantize_parts_check(&parts, c, m->mxfp4_layer_set));
-    sizes = quantize_sizes(c, parts);
+    TRY(quantize_layers_check(&mxfp4_layers, c, m->mxfp4_layers));
+    sizes = quantize_sizes(c, mxfp4_layers);
     TRY(memory_plan_make(&m->plan, c, &request, file_bytes - sizes.bf16_bytes + sizes.mxfp4_bytes,
                          request.info.allowed_bytes));
     memory_table_log(&m->plan, c, &request.info, parts_of);
@@ -132,7 +132,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .edits = m->plan.lists,
         .kv_dtype = m->plan.kv_dtype,
         .no_sinks = opt->no_sinks,
-        .mxfp4_layer_set = m->mxfp4_layer_set,
+        .mxfp4_layers = m->mxfp4_layers,
         .device_options = device_settings_options(&m->device_settings),
         .is_eager = opt->enforce_eager,
         .pack_cache = opt->pack_cache,
@@ -239,7 +239,7 @@ static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_mo
 
     m->path = mem_strdup("dummy");
     m->name = mem_printf("%s-dummy", dummy_shape_of(opt));
-    TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_layer_set));
+    TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_layers));
     if (!m->is_in_worker)
         TRY(check_dummy_fits(&config, opt));
     if (!m->is_in_worker)
@@ -259,7 +259,7 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
 {
     enum osp_status st;
 
-    TRY(mxfp4_layers_parse(&m->mxfp4_layer_set, opt->mxfp4_layers));
+    TRY(mxfp4_layers_parse(&m->mxfp4_layers, opt->mxfp4_layers));
     if (is_dummy(opt))
         return open_dummy_parts(m, opt);
     if (opt->load_format != NULL && strcmp(opt->load_format, "auto") != 0 &&

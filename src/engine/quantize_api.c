@@ -29,7 +29,7 @@ enum osp_status osp_quantize(const struct osp_quantize_options *opt,
     char *bundled = NULL;
     enum osp_status st;
 
-    TRY(mxfp4_layers_parse(&save.parts, opt->mxfp4_layers ? opt->mxfp4_layers : "all"));
+    TRY(mxfp4_layers_parse(&save.mxfp4_layers, opt->mxfp4_layers ? opt->mxfp4_layers : "all"));
     if (!save.from) {
         TRY(bundled_model_path(&bundled));
         save.from = bundled;
@@ -39,8 +39,8 @@ enum osp_status osp_quantize(const struct osp_quantize_options *opt,
                                         .n_tensors = report.n_tensors,
                                         .from_bytes = report.from_bytes,
                                         .to_bytes = report.to_bytes};
-    mxfp4_layers_text(out->new_layers, report.new_parts);
-    mxfp4_layers_text(out->layers, report.parts);
+    mxfp4_layers_text(out->new_layers, report.new_mxfp4_layers);
+    mxfp4_layers_text(out->layers, report.mxfp4_layers);
 out:
     free(bundled);
     return st;

@@ -44,7 +44,7 @@ static void write_files(struct osp_validate_report *out, const struct inspection
     };
     strncpy(out->layout, i->layout, sizeof out->layout - 1);
     mxfp4_layers_text(out->mxfp4_layers,
-                      c->mxfp4_layer_set | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
+                      c->mxfp4_layers | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
 }
 
 /* A host with too little memory is no error of the checkpoint: the figure is then for one request

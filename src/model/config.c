@@ -32,13 +32,13 @@ static enum osp_status check_experts(const struct gptoss_config *c)
     return OSP_OK;
 }
 
-enum osp_status model_config_check_mxfp4(const struct gptoss_config *c, unsigned parts)
+enum osp_status model_config_check_mxfp4(const struct gptoss_config *c, unsigned mxfp4_layers)
 {
-    if (parts & ~(unsigned)MXFP4_O && c->width % MXFP4_BLOCK != 0)
+    if (mxfp4_layers & ~(unsigned)MXFP4_O && c->width % MXFP4_BLOCK != 0)
         return broken("a multiple of 32 (MXFP4 blocks)", "hidden_size", c->width);
-    if (parts & MXFP4_MOE && c->expert_width % MXFP4_BLOCK != 0)
+    if (mxfp4_layers & MXFP4_MOE && c->expert_width % MXFP4_BLOCK != 0)
         return broken("a multiple of 32 (MXFP4 blocks)", "intermediate_size", c->expert_width);
-    if (parts & MXFP4_O && c->n_heads * c->head_dim % MXFP4_BLOCK != 0)
+    if (mxfp4_layers & MXFP4_O && c->n_heads * c->head_dim % MXFP4_BLOCK != 0)
         return broken("a multiple of 32 (MXFP4 blocks)", "num_attention_heads * head_dim",
                       c->n_heads * c->head_dim);
     return OSP_OK;
@@ -68,7 +68,7 @@ enum osp_status model_config_check(const struct gptoss_config *c)
         return broken("1 or more", "max_position_embeddings", c->context_tokens_max);
     TRY(check_heads(c));
     TRY(check_experts(c));
-    TRY(model_config_check_mxfp4(c, c->mxfp4_layer_set | (c->experts_are_mxfp4 ? MXFP4_MOE : 0)));
+    TRY(model_config_check_mxfp4(c, c->mxfp4_layers | (c->experts_are_mxfp4 ? MXFP4_MOE : 0)));
     TRY(check_rope(c));
 out:
     return st;

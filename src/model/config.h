@@ -10,9 +10,10 @@
  * errors name the key, the value and the rule. */
 CHECKED enum osp_status model_config_check(const struct gptoss_config *c);
 
-/* Checks that the columns of these parts' matrices (store/mxfp4_layer_set.h) are whole MXFP4
+/* Checks that the columns of these layers' matrices (store/mxfp4_layers.h) are whole MXFP4
  * blocks. */
-CHECKED enum osp_status model_config_check_mxfp4(const struct gptoss_config *c, unsigned parts);
+CHECKED enum osp_status model_config_check_mxfp4(const struct gptoss_config *c,
+                                                 unsigned mxfp4_layers);
 
 /* The rotary table's frequencies: YaRN, untruncated unless the config says so (gpt-oss.md C.4). */
 void rope_init(struct rope *out, const struct gptoss_config *c);

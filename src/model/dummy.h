@@ -10,10 +10,10 @@
 struct dummy;
 
 /* The config of that shape ("gpt-oss-20b", ...) with n_layers layers, 0 = all of the shape, and
- * these parts (store/mxfp4_layer_set.h) as MXFP4 besides the experts. OSP_EINVAL lists the
+ * these layers (store/mxfp4_layers.h) as MXFP4 besides the experts. OSP_EINVAL lists the
  * shapes. */
 CHECKED enum osp_status dummy_config(struct gptoss_config *out, const char *shape, int n_layers,
-                                     unsigned mxfp4_layer_set);
+                                     unsigned mxfp4_layers);
 
 /* Bytes of all tensors of a checkpoint with this config. */
 int64_t dummy_bytes(const struct gptoss_config *c);

@@ -49,7 +49,7 @@ static const struct gptoss_config FAMILY = {
 };
 
 enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_layers,
-                             unsigned mxfp4_layer_set)
+                             unsigned mxfp4_layers)
 {
     const struct shape *s = NULL;
     enum osp_status st;
@@ -59,7 +59,7 @@ enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_
         return fail(OSP_EINVAL, "%d layers, must be in 0 (all of the shape) to %d", n_layers,
                     (int)CONFIG_LAYERS_MAX);
     *out = FAMILY;
-    out->mxfp4_layer_set = mxfp4_layer_set & ~(unsigned)MXFP4_MOE;
+    out->mxfp4_layers = mxfp4_layers & ~(unsigned)MXFP4_MOE;
     out->n_layers = n_layers > 0 ? n_layers : s->n_layers;
     out->n_experts = s->n_experts;
     out->n_experts_active = s->n_experts_active;

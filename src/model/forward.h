@@ -24,7 +24,7 @@ struct model_options {
     enum dtype kv_dtype; /* of the pages: F32, BF16, F8, I16; DTYPE_NONE = the device's default */
     bool no_sinks;       /* an experiment: attention without sinks (all sinks = -inf) */
     int n_token_ids;     /* ids >= this have no text and are never sampled; 0 = vocab_size */
-    unsigned mxfp4_layer_set;      /* BF16 parts to turn to MXFP4 (store/mxfp4_layer_set.h) */
+    unsigned mxfp4_layers; /* BF16 layers to convert to MXFP4 (store/mxfp4_layers.h) */
     struct device_options device_options; /* checked by the caller; see device_options_check() */
     bool is_eager;                 /* no graphs: backend_options */
     const char *pack_cache;        /* folder of packed weights, "on" or "off" (pack_cache.h) */

@@ -296,7 +296,7 @@ static enum osp_status open_dummy(struct builder *b)
     TRY(find_device(m, opt));
     TRY(m->ops->memory(&memory));
     options.vectors_only = b->device_fills = memory.total_bytes > 0;
-    TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers, opt->mxfp4_layer_set));
+    TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers, opt->mxfp4_layers));
     TRY(model_config_check(&config));
     TRY(dummy_open(&m->dummy, &m->checkpoint, &config, &options));
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
@@ -319,10 +319,11 @@ out:
     return st;
 }
 
-static enum osp_status find_packed(struct model *m, const struct model_options *opt, unsigned parts)
+static enum osp_status find_packed(struct model *m, const struct model_options *opt,
+                                   unsigned mxfp4_layers)
 {
     const struct pack_cache_options options = {
-        .folder = opt->pack_cache, .parts = parts, .ops = m->ops, .be = m->be};
+        .folder = opt->pack_cache, .mxfp4_layers = mxfp4_layers, .ops = m->ops, .be = m->be};
 
     return pack_cache_open(&m->pack_cache, &m->weights, &m->checkpoint, &options);
 }
@@ -338,13 +339,13 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
 
     if (m->dummy != NULL)
         return OSP_OK;
-    TRY(quantize_parts_check(&options.parts, &m->checkpoint.config, opt->mxfp4_layer_set));
-    TRY(find_packed(m, opt, options.parts));
+    TRY(quantize_layers_check(&options.mxfp4_layers, &m->checkpoint.config, opt->mxfp4_layers));
+    TRY(find_packed(m, opt, options.mxfp4_layers));
     if (m->pack_cache.is_mapped)
-        return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.parts, &m->report);
+        return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.mxfp4_layers, &m->report);
     TRY(m->ops->memory(&memory));
     if (memory.total_bytes == 0 ||
-        options.parts != MXFP4_NONE) /* else the device's copies read it */
+        options.mxfp4_layers != MXFP4_NONE) /* else the device's copies read it */
         TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
     TRY(weights_check_scales(&m->checkpoint));
     TRY(weights_quantize(&m->weights, &m->checkpoint, &options, &m->report));

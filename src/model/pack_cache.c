@@ -38,7 +38,7 @@ static enum osp_status list_slot(void *ctx, const struct weight_rule *rule, int 
     int64_t n_bytes;
 
     (void)layer;
-    if (weight_rule_mxfp4_part(rule) & l->opt->parts) {
+    if (weight_rule_mxfp4_layer(rule) & l->opt->mxfp4_layers) {
         later.dtype = DTYPE_MXFP4;
         later.layout = LAYOUT_ROWS;
     }
@@ -101,7 +101,7 @@ static enum osp_status make_key(struct pack_cache *out, const struct checkpoint 
     enum osp_status st;
 
     buf_init(&key, KEY_BYTES_MAX);
-    buf_printf(&key, "layout %s\nmxfp4 %s\n", layout, mxfp4_layers_text(names, opt->parts));
+    buf_printf(&key, "layout %s\nmxfp4 %s\n", layout, mxfp4_layers_text(names, opt->mxfp4_layers));
     TRY(key_of_config(&key, c));
     for (int i = 0; i < c->n_files; i++)
         TRY(key_of_file(&key, &c->files[i]));

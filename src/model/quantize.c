@@ -22,16 +22,17 @@ enum {
     BF16_BYTES = 2
 };
 
-/* ---- which parts ---- */
+/* ---- which layers ---- */
 
-enum osp_status quantize_parts_check(unsigned *out, const struct gptoss_config *c, unsigned parts)
+enum osp_status quantize_layers_check(unsigned *out, const struct gptoss_config *c,
+                                      unsigned mxfp4_layers)
 {
     const unsigned ends = MXFP4_EMBED | MXFP4_LM_HEAD;
 
-    if (c->tied_embeddings && (parts & ends) != 0 && (parts & ends) != ends)
-        return fail(OSP_EINVAL, "MXFP4 layers: embed and lm_head are one matrix in this model "
+    if (c->tied_embeddings && (mxfp4_layers & ends) != 0 && (mxfp4_layers & ends) != ends)
+        return fail(OSP_EINVAL, "mxfp4_layers: embed and lm_head are one matrix in this model "
                                 "(tie_word_embeddings): name both or none");
-    *out = parts & ~(c->mxfp4_layer_set | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
+    *out = mxfp4_layers & ~(c->mxfp4_layers | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
     return model_config_check_mxfp4(c, *out);
 }
 
@@ -40,18 +41,18 @@ static int64_t rule_elements(const struct weight_rule *rule, const int64_t lette
     return letters[rule->shape[0]] * letters[rule->shape[1]] * letters[rule->shape[2]];
 }
 
-struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned parts)
+struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned mxfp4_layers)
 {
     int64_t letters[N_LETTERS], n = 0;
 
     weight_letters(letters, c);
     for (int i = 0; i < n_global_rules; i++)
         if (global_rules[i].part != PART_HEAD || !c->tied_embeddings)
-            n += weight_rule_mxfp4_part(&global_rules[i]) & parts
+            n += weight_rule_mxfp4_layer(&global_rules[i]) & mxfp4_layers
                      ? rule_elements(&global_rules[i], letters)
                      : 0;
     for (int i = 0; i < n_layer_rules; i++)
-        if (layer_rules[i].name && weight_rule_mxfp4_part(&layer_rules[i]) & parts)
+        if (layer_rules[i].name && weight_rule_mxfp4_layer(&layer_rules[i]) & mxfp4_layers)
             n += c->n_layers * rule_elements(&layer_rules[i], letters);
     return (struct quantize_sizes){.bf16_bytes = n * BF16_BYTES,
                                    .mxfp4_bytes = n / 2 + n / MXFP4_GROUP_VALUES};
@@ -214,7 +215,7 @@ static int64_t aligned(int64_t n_bytes)
 
 static bool is_wanted(const struct quantizer *q, const struct weight_rule *rule)
 {
-    return (weight_rule_mxfp4_part(rule) & q->opt->parts) != 0;
+    return (weight_rule_mxfp4_layer(rule) & q->opt->mxfp4_layers) != 0;
 }
 
 static int64_t *reported(struct weights_report *r, enum part part)
@@ -296,14 +297,14 @@ enum osp_status weights_quantize(struct weights *w, const struct checkpoint *c,
     struct quantizer q = {.opt = opt, .c = c, .names = c->config, .report = report};
     enum osp_status st;
 
-    if (opt->parts == MXFP4_NONE)
+    if (opt->mxfp4_layers == MXFP4_NONE)
         return OSP_OK;
     q.names.is_original_layout = false;
     TRY(pool_open(&q.pool, opt->n_threads));
     TRY(weights_visit(w, &c->config, count_slot, &q));
     TRY(mem_try_aligned(&w->quantized, (size_t)q.total_bytes, 1, "MXFP4 weights"));
     q.end = w->quantized;
-    q.total_bytes = quantize_sizes(&c->config, opt->parts).bf16_bytes;
+    q.total_bytes = quantize_sizes(&c->config, opt->mxfp4_layers).bf16_bytes;
     TRY(weights_visit(w, &c->config, quantize_slot, &q));
     if (c->config.tied_embeddings)
         w->head = w->embed;
@@ -312,10 +313,10 @@ out:
     return st;
 }
 
-enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c, unsigned parts,
-                                   struct weights_report *report)
+enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c,
+                                   unsigned mxfp4_layers, struct weights_report *report)
 {
-    const struct quantize_options opt = {.parts = parts};
+    const struct quantize_options opt = {.mxfp4_layers = mxfp4_layers};
     struct quantizer q = {.opt = &opt, .c = c, .report = report};
     enum osp_status st;
 

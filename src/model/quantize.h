@@ -6,35 +6,35 @@
 #include "model/weights.h"
 
 struct quantize_options {
-    unsigned parts;             /* as quantize_parts_check gave them */
+    unsigned mxfp4_layers;      /* as quantize_layers_check gave them */
     int n_threads;              /* 0 = all usable */
     load_progress_fn *progress; /* bytes of the BF16 matrices; may be NULL */
     void *progress_ctx;
 };
 
-/* Which of these parts (enum mxfp4_layer) are BF16 in a checkpoint with this config: those that
+/* Which of these layers (enum mxfp4_layer) are BF16 in a checkpoint with this config: those that
  * quantising changes. OSP_EINVAL: of embed and lm_head only one, while they are one matrix.
  * OSP_EFORMAT: columns that are not whole blocks of 32. */
-CHECKED enum osp_status quantize_parts_check(unsigned *out, const struct gptoss_config *c,
-                                             unsigned parts);
+CHECKED enum osp_status quantize_layers_check(unsigned *out, const struct gptoss_config *c,
+                                              unsigned mxfp4_layers);
 
-/* Bytes of the matrices of these parts as BF16, and as MXFP4. */
+/* Bytes of the matrices of these layers as BF16, and as MXFP4. */
 struct quantize_sizes {
     int64_t bf16_bytes, mxfp4_bytes;
 };
-struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned parts);
+struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned mxfp4_layers);
 
-/* Replaces the parts' tensors in `w` and their bytes in `report` (may be NULL). A value that is
+/* Replaces the layers' tensors in `w` and their bytes in `report` (may be NULL). A value that is
  * NaN or infinite is OSP_EFORMAT and names tensor and index. The memory of the BF16 matrices is
  * given back to the system: unless it maps a file, it is not to be read again. */
 CHECKED enum osp_status weights_quantize(struct weights *w, const struct checkpoint *c,
                                          const struct quantize_options *opt,
                                          struct weights_report *report);
 
-/* Only notes in `w` and `report` that these parts are MXFP4, for a device that has them already:
+/* Only notes in `w` and `report` that these layers are MXFP4, for a device that has them already:
  * their data is not to be read. */
 CHECKED enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c,
-                                           unsigned parts, struct weights_report *report);
+                                           unsigned mxfp4_layers, struct weights_report *report);
 
 /* A BF16 matrix or stack of them, in either layout, to n / 2 bytes of blocks and n / 32 scales,
  * with rows before columns. */

@@ -32,7 +32,7 @@ struct saver {
     struct checkpoint checkpoint;
     struct weights weights;
     struct gptoss_config target; /* the config of what is written */
-    unsigned new_parts;
+    unsigned new_mxfp4_layers;
 
     struct st_tensor *tensors; /* (n): to be written */
     enum source *sources;      /* (n) */
@@ -92,7 +92,7 @@ static enum osp_status add_slot(void *ctx, const struct weight_rule *rule, int l
                                 struct tensor *slot)
 {
     struct saver *s = ctx;
-    const bool is_new = (weight_rule_mxfp4_part(rule) & s->new_parts) != 0;
+    const bool is_new = (weight_rule_mxfp4_layer(rule) & s->new_mxfp4_layers) != 0;
     struct st_tensor t = {.dtype = slot->dtype == DTYPE_F32 ? ST_F32 : ST_BF16,
                           .n_dims = slot->n_dims,
                           .data = slot->data};
@@ -185,12 +185,12 @@ static enum osp_status tensor_written(void *ctx, size_t n_bytes)
 /* ---- the files ---- */
 
 static enum osp_status write_config(const struct saver *s, const struct staging_dir *folder,
-                                    unsigned parts)
+                                    unsigned mxfp4_layers)
 {
     char *text = NULL;
     enum osp_status st;
 
-    TRY(config_write(&text, &s->checkpoint.config, s->checkpoint.path, parts));
+    TRY(config_write(&text, &s->checkpoint.config, s->checkpoint.path, mxfp4_layers));
     TRY(staging_dir_write(folder, "config.json", text, strlen(text)));
 out:
     free(text);
@@ -227,7 +227,7 @@ static enum osp_status write_folder(struct saver *s, struct staging_dir *folder,
     s->total_bytes = shard_write_data_bytes(&shards);
     TRY(staging_dir_check_space(folder, s->total_bytes + SPARE_BYTES));
     TRY(aux_files_copy(folder, s->checkpoint.path, s->checkpoint.config.is_original_layout));
-    TRY(write_config(s, folder, report->parts));
+    TRY(write_config(s, folder, report->mxfp4_layers));
     TRY(shard_write_all(&shards, folder));
     TRY(check_written(folder));
     TRY(check_stop(s));
@@ -266,10 +266,10 @@ static enum osp_status open_source(struct saver *s)
     TRY(checkpoint_open(&s->checkpoint, s->opt->from));
     TRY(check_not_same(s->opt, &s->checkpoint));
     TRY(model_config_check(c));
-    TRY(quantize_parts_check(&s->new_parts, c, s->opt->parts));
-    if (s->new_parts == MXFP4_NONE && !c->is_original_layout)
+    TRY(quantize_layers_check(&s->new_mxfp4_layers, c, s->opt->mxfp4_layers));
+    if (s->new_mxfp4_layers == MXFP4_NONE && !c->is_original_layout)
         return fail(OSP_EINVAL, "%s: nothing to do: of the layers asked for (%s) none is BF16",
-                    s->opt->from, mxfp4_layers_text(text, s->opt->parts));
+                    s->opt->from, mxfp4_layers_text(text, s->opt->mxfp4_layers));
     TRY(weights_bind(&s->weights, &s->checkpoint, NULL));
     TRY(weights_check_scales(&s->checkpoint));
     s->target = *c;
@@ -297,11 +297,11 @@ enum osp_status quantize_save(const struct quantize_save_options *opt,
     struct staging_dir folder = {.path = NULL};
     enum osp_status st;
 
-    *report = (struct quantize_save_report){.parts = MXFP4_NONE};
+    *report = (struct quantize_save_report){.mxfp4_layers = MXFP4_NONE};
     TRY(open_source(&s));
-    report->new_parts = s.new_parts;
-    report->parts = s.new_parts | s.checkpoint.config.mxfp4_layer_set |
-                    (s.checkpoint.config.experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0);
+    report->new_mxfp4_layers = s.new_mxfp4_layers;
+    report->mxfp4_layers = s.new_mxfp4_layers | s.checkpoint.config.mxfp4_layers |
+                           (s.checkpoint.config.experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0);
     report->from_bytes = s.checkpoint.file_bytes;
     TRY(list_tensors(&s));
     TRY(pool_open(&s.pool, opt->n_threads));

@@ -166,7 +166,7 @@ out:
 /* ---- all ---- */
 
 static enum osp_status open_small(struct model **out, const struct model_options *opt,
-                                  const char *isa, unsigned parts)
+                                  const char *isa, unsigned mxfp4_layers)
 {
     struct model_options small = {.dummy_shape = "osprey-nano",
                                   .dummy_layers = N_LAYERS,
@@ -176,7 +176,7 @@ static enum osp_status open_small(struct model **out, const struct model_options
                                   .n_rows_max = ROWS_MAX,
                                   .n_samples_max = ROWS_MAX,
                                   .kv_dtype = isa != NULL ? DTYPE_F32 : opt->kv_dtype,
-                                  .mxfp4_layer_set = parts,
+                                  .mxfp4_layers = mxfp4_layers,
                                   .is_eager = true};
 
     if (isa == NULL) {
@@ -204,13 +204,13 @@ static enum osp_status check_runs(struct selfcheck *s)
 }
 
 static enum osp_status check_parts(struct selfcheck *s, const struct model_options *opt,
-                                   unsigned parts)
+                                   unsigned mxfp4_layers)
 {
     size_t n;
     enum osp_status st;
 
-    TRY(open_small(&s->oracle, opt, "ref", parts));
-    TRY(open_small(&s->device, opt, NULL, parts));
+    TRY(open_small(&s->oracle, opt, "ref", mxfp4_layers));
+    TRY(open_small(&s->device, opt, NULL, mxfp4_layers));
     n = (size_t)ROWS_MAX * (size_t)model_config(s->oracle)->vocab_size; /* the widest output */
     TRY(mem_try_array(&s->have, n, sizeof(float), "a stage's output"));
     TRY(mem_try_array(&s->want, n, sizeof(float), "a stage's output"));

@@ -85,7 +85,7 @@ const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss
     return c->is_original_layout ? rule->original_name : rule->name;
 }
 
-unsigned weight_rule_mxfp4_part(const struct weight_rule *rule)
+unsigned weight_rule_mxfp4_layer(const struct weight_rule *rule)
 {
     if (rule->weight_kind == WEIGHT_VECTOR)
         return MXFP4_NONE;
@@ -110,7 +110,7 @@ bool weight_rule_is_mxfp4(const struct weight_rule *rule, const struct gptoss_co
 {
     if (rule->weight_kind == WEIGHT_EXPERTS)
         return c->experts_are_mxfp4;
-    return (weight_rule_mxfp4_part(rule) & c->mxfp4_layer_set) != 0;
+    return (weight_rule_mxfp4_layer(rule) & c->mxfp4_layers) != 0;
 }
 
 void weight_letters(int64_t letters[N_LETTERS], const struct gptoss_config *c)

@@ -33,7 +33,7 @@ extern const int n_global_rules, n_layer_rules;
 const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c);
 
 /* The part whose choice makes the rule's matrix MXFP4; MXFP4_NONE for what never is. */
-unsigned weight_rule_mxfp4_part(const struct weight_rule *rule);
+unsigned weight_rule_mxfp4_layer(const struct weight_rule *rule);
 /* Whether the checkpoint has it as blocks and scales. */
 bool weight_rule_is_mxfp4(const struct weight_rule *rule, const struct gptoss_config *c);
 

@@ -5,9 +5,10 @@
 
 #include "store/hf_config.h"
 
-/* Gives the text to free(). `folder` contains the config.json that `c` was read from. `parts` (enum
- * mxfp4_layer, MOE among them) are the layers whose written tensors are MXFP4. */
+/* Gives the text to free(). `folder` contains the config.json that `c` was read from.
+ * `mxfp4_layers` (enum mxfp4_layer, MOE among them) are the layers whose written tensors are
+ * MXFP4. */
 CHECKED enum osp_status config_write(char **out, const struct gptoss_config *c, const char *folder,
-                                     unsigned layers);
+                                     unsigned mxfp4_layers);
 
 #endif

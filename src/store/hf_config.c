@@ -169,7 +169,7 @@ static enum osp_status read_modules(struct gptoss_config *c, const struct json_o
         return fail(OSP_EUNSUPPORTED,
                     "%s: %s%s has some modules of %s, expected all of them or none", dict->path,
                     dict->where, key, mxfp4_layers_text(text, listed & unlisted));
-    c->mxfp4_layer_set = listed;
+    c->mxfp4_layers = listed;
 out:
     return st;
 }

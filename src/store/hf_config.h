@@ -35,7 +35,7 @@ struct gptoss_config {
     bool rope_truncate;
     bool experts_are_mxfp4; /* HF: from quantization_config; original: always */
     /* MXFP4 layers besides the experts: MXFP4_QKV and so on, never MOE */
-    unsigned mxfp4_layer_set;
+    unsigned mxfp4_layers;
     bool is_original_layout;           /* names and config keys of openai's own release */
     bool tied_embeddings;              /* tie_word_embeddings: no separate lm_head */
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */

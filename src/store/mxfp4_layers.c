@@ -20,51 +20,51 @@ const struct mxfp4_module mxfp4_modules[] = {
 };
 const int n_mxfp4_modules = sizeof mxfp4_modules / sizeof mxfp4_modules[0];
 
-/* Adds the layers of one word with n bytes; false for an unknown word. */
-static bool add_word(unsigned *layers, const char *word, size_t n)
+/* Adds the layer with this name of n bytes; false: the name is unknown. */
+static bool add_layer(unsigned *mxfp4_layers, const char *name, size_t n)
 {
     for (unsigned i = 0; i < N_MXFP4_LAYERS; i++)
-        if (strlen(layer_names[i]) == n && memcmp(layer_names[i], word, n) == 0) {
-            *layers |= 1u << i;
+        if (strlen(layer_names[i]) == n && memcmp(layer_names[i], name, n) == 0) {
+            *mxfp4_layers |= 1u << i;
             return true;
         }
     return false;
 }
 
-enum osp_status mxfp4_layers_parse(unsigned *layers, const char *words)
+enum osp_status mxfp4_layers_parse(unsigned *mxfp4_layers, const char *text)
 {
-    const char *at = words;
+    const char *at = text;
     unsigned found = MXFP4_NONE;
 
-    *layers = MXFP4_NONE;
-    if (words == NULL || strcmp(words, "none") == 0)
+    *mxfp4_layers = MXFP4_NONE;
+    if (text == NULL || strcmp(text, "none") == 0)
         return OSP_OK;
-    if (strcmp(words, "all") == 0) {
-        *layers = MXFP4_ALL;
+    if (strcmp(text, "all") == 0) {
+        *mxfp4_layers = MXFP4_ALL;
         return OSP_OK;
     }
     for (;;) {
         size_t n = strcspn(at, ",");
 
-        if (!add_word(&found, at, n))
+        if (!add_layer(&found, at, n))
             return fail(OSP_EINVAL,
                         "MXFP4 layers \"%.64s\": \"%.*s\" is unknown, expected a list of moe, qkv, "
                         "o, lm_head, embed, or one of all and none",
-                        words, n < 64 ? (int)n : 64, at);
+                        text, n < 64 ? (int)n : 64, at);
         if (at[n] == '\0')
             break;
         at += n + 1;
     }
-    *layers = found;
+    *mxfp4_layers = found;
     return OSP_OK;
 }
 
-char *mxfp4_layers_text(char out[MXFP4_LAYERS_TEXT_BYTES], unsigned layers)
+char *mxfp4_layers_text(char out[MXFP4_LAYERS_TEXT_BYTES], unsigned mxfp4_layers)
 {
     char *end = out;
 
     for (unsigned i = 0; i < N_MXFP4_LAYERS; i++)
-        if (layers & 1u << i) {
+        if (mxfp4_layers & 1u << i) {
             if (end > out)
                 *end++ = ',';
             end = stpcpy(end, layer_names[i]);

@@ -1,5 +1,6 @@
-/* The layers of a gpt-oss model whose matrices can be MXFP4: their words on a command line, and
- * their modules in the quantization_config of a config.json. */
+/* mxfp4_layers: the kinds of layers of a gpt-oss model whose matrices can be MXFP4, in every
+ * transformer block at once. Their names on a command line (--mxfp4-layers), and their modules in
+ * the quantization_config of a config.json. */
 #ifndef STORE_MXFP4_LAYERS_H
 #define STORE_MXFP4_LAYERS_H
 
@@ -7,7 +8,7 @@
 
 #include "base/status.h"
 
-/* X(layer, word) */
+/* X(layer, name) */
 #define MXFP4_LAYER_LIST(X)                                                                        \
     X(MOE, "moe")                                                                                  \
     X(QKV, "qkv")                                                                                  \
@@ -21,7 +22,7 @@ enum mxfp4_layer_index {
 #undef MXFP4_LAYER_INDEX
 };
 
-/* A set of layers, one bit each. */
+/* mxfp4_layers as a set of bits. */
 enum mxfp4_layer {
     MXFP4_NONE = 0,
 #define MXFP4_LAYER_BIT(layer, word) MXFP4_##layer = 1 << MXFP4_##layer##_INDEX,
@@ -30,19 +31,21 @@ enum mxfp4_layer {
         MXFP4_ALL = (1 << N_MXFP4_LAYERS) - 1
 };
 
-/* Reads "moe,qkv", "all" or "none"; NULL means none. OSP_EINVAL lists the valid words. */
-CHECKED enum osp_status mxfp4_layers_parse(unsigned *layers, const char *words);
+/* Reads "moe,qkv", "all" or "none"; NULL means none. OSP_EINVAL names the wrong name and lists the
+ * allowed ones. */
+CHECKED enum osp_status mxfp4_layers_parse(unsigned *mxfp4_layers, const char *text);
 
 /* Writes "moe,qkv" or "none" into out; returns out. */
 enum { MXFP4_LAYERS_TEXT_BYTES = 32 };
-char *mxfp4_layers_text(char out[MXFP4_LAYERS_TEXT_BYTES], unsigned layers);
+char *mxfp4_layers_text(char out[MXFP4_LAYERS_TEXT_BYTES], unsigned mxfp4_layers);
 
 /* The key of quantization_config for the MXFP4 modules besides the experts, and the experts' own
  * module, which modules_to_not_convert contains if they are BF16. */
 #define MXFP4_MODULES_KEY "osprey_mxfp4_modules"
 #define EXPERTS_MODULE    "model.layers.*.mlp.experts"
 
-/* A module name of config.json, one for all layers, and its mxfp4_layer. */
+/* A module as config.json names it, with "*" for the number of the transformer block, and its
+ * layer. */
 struct mxfp4_module {
     const char *name;
     unsigned layer;

@@ -160,14 +160,14 @@ static void test_file_that_others_can_write(void **state)
 
 /* ---- the model ---- */
 
-static struct model *open_with(const char *path, const char *cache, unsigned parts)
+static struct model *open_with(const char *path, const char *cache, unsigned mxfp4_layers)
 {
     const struct model_options opt = {.path = path,
                                       .n_threads = 2,
                                       .n_rows_max = N_TOKENS,
                                       .n_samples_max = N_TOKENS,
                                       .n_pages = {PAGES, PAGES},
-                                      .mxfp4_layer_set = parts,
+                                      .mxfp4_layers = mxfp4_layers,
                                       .pack_cache = cache};
     struct model *m;
 

@@ -43,11 +43,11 @@ static void bound_close(struct bound *b)
     checkpoint_close(&b->checkpoint);
 }
 
-static void quantize_bound(struct bound *b, unsigned parts, int n_threads)
+static void quantize_bound(struct bound *b, unsigned mxfp4_layers, int n_threads)
 {
     struct quantize_options opt = {.n_threads = n_threads};
 
-    succeeds(quantize_parts_check(&opt.parts, &b->checkpoint.config, parts));
+    succeeds(quantize_layers_check(&opt.mxfp4_layers, &b->checkpoint.config, mxfp4_layers));
     succeeds(weights_quantize(&b->weights, &b->checkpoint, &opt, &b->report));
 }
 
@@ -83,13 +83,13 @@ static void paths_free(struct paths *p)
     free(p->to);
 }
 
-static enum osp_status save(const struct paths *p, unsigned parts, int64_t shard_bytes_max)
+static enum osp_status save(const struct paths *p, unsigned mxfp4_layers, int64_t shard_bytes_max)
 {
     struct quantize_save_report report;
 
     return quantize_save(&(struct quantize_save_options){.from = p->from,
                                                          .to = p->to,
-                                                         .parts = parts,
+                                                         .mxfp4_layers = mxfp4_layers,
                                                          .shard_bytes_max = shard_bytes_max,
                                                          .n_threads = 2},
                          &report);
@@ -152,14 +152,14 @@ static void assert_same_report(const struct weights_report *a, const struct weig
     assert_int_equal(a->n_active_parameters, b->n_active_parameters);
 }
 
-static void check_layout(const char *layout, unsigned parts, int n_mxfp4_expected)
+static void check_layout(const char *layout, unsigned mxfp4_layers, int n_mxfp4_expected)
 {
     struct paths p = paths_new(layout);
     struct bound loaded, written;
 
     bound_open(&loaded, p.from);
-    quantize_bound(&loaded, parts, 3);
-    succeeds(save(&p, parts, SHARD_BYTES));
+    quantize_bound(&loaded, mxfp4_layers, 3);
+    succeeds(save(&p, mxfp4_layers, SHARD_BYTES));
     assert_int_equal(count_entries(p.parent), 1); /* nothing beside it */
     bound_open(&written, p.to);
     assert_int_equal(assert_same_weights(&loaded, &written), n_mxfp4_expected);
@@ -259,7 +259,7 @@ static void assert_same_numbers(const struct gptoss_config *a, const struct gpto
 
     x.is_original_layout = y.is_original_layout = false;
     x.experts_are_mxfp4 = y.experts_are_mxfp4 = false;
-    x.mxfp4_layer_set = y.mxfp4_layer_set = 0;
+    x.mxfp4_layers = y.mxfp4_layers = 0;
     assert_memory_equal(&x, &y, sizeof x);
 }
 
@@ -274,7 +274,7 @@ static void test_config_keeps_its_numbers(void **state)
         bound_open(&from, p.from);
         bound_open(&to, p.to);
         assert_same_numbers(&from.checkpoint.config, &to.checkpoint.config);
-        assert_int_equal(to.checkpoint.config.mxfp4_layer_set, MXFP4_QKV | MXFP4_EMBED);
+        assert_int_equal(to.checkpoint.config.mxfp4_layers, MXFP4_QKV | MXFP4_EMBED);
         assert_int_equal(to.checkpoint.config.experts_are_mxfp4,
                          from.checkpoint.config.experts_are_mxfp4);
         assert_false(to.checkpoint.config.is_original_layout);
@@ -356,7 +356,7 @@ static void test_force_replaces_a_checkpoint(void **state)
     struct quantize_save_report report;
     struct quantize_save_options opt = {.from = p.from,
                                         .to = p.to,
-                                        .parts = MXFP4_ALL,
+                                        .mxfp4_layers = MXFP4_ALL,
                                         .force = true,
                                         .shard_bytes_max = SHARD_BYTES};
     struct bound b;
@@ -364,13 +364,13 @@ static void test_force_replaces_a_checkpoint(void **state)
     (void)state;
     succeeds(save(&p, MXFP4_QKV, 4096));
     succeeds(quantize_save(&opt, &report));
-    assert_int_equal(report.new_parts, MXFP4_ALL & ~MXFP4_MOE);
-    assert_int_equal(report.parts, MXFP4_ALL);
+    assert_int_equal(report.new_mxfp4_layers, MXFP4_ALL & ~MXFP4_MOE);
+    assert_int_equal(report.mxfp4_layers, MXFP4_ALL);
     assert_int_equal(report.n_files, 1);
     assert_int_equal(count_entries(p.parent), 1);
     assert_int_equal(count_entries(p.to), 3); /* no shard of the old one */
     bound_open(&b, p.to);
-    assert_int_equal(b.checkpoint.config.mxfp4_layer_set, MXFP4_ALL & ~MXFP4_MOE);
+    assert_int_equal(b.checkpoint.config.mxfp4_layers, MXFP4_ALL & ~MXFP4_MOE);
     bound_close(&b);
     paths_free(&p);
 }
@@ -394,7 +394,7 @@ static void test_places_that_are_refused(void **state)
     struct quantize_save_report report;
     struct quantize_save_options opt = {.from = p.from,
                                         .to = p.to,
-                                        .parts = MXFP4_ALL,
+                                        .mxfp4_layers = MXFP4_ALL,
                                         .force = true,
                                         .shard_bytes_max = SHARD_BYTES};
     char *inner = path_join(p.to, "photos");
@@ -487,7 +487,7 @@ static void test_stopped_leaves_nothing(void **state)
         struct quantize_save_report report;
         struct quantize_save_options opt = {.from = p.from,
                                             .to = p.to,
-                                            .parts = MXFP4_ALL,
+                                            .mxfp4_layers = MXFP4_ALL,
                                             .shard_bytes_max = 4096,
                                             .stop = &s.stop,
                                             .progress = stop_after,
@@ -584,7 +584,7 @@ static void test_values_that_mxfp4_lacks(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct quantize_options opt = {.parts = MXFP4_ALL, .n_threads = 2};
+        struct quantize_options opt = {.mxfp4_layers = MXFP4_ALL, .n_threads = 2};
         char *folder = checkpoint_copy(rows[i].layout);
         struct paths p = paths_new(rows[i].layout);
         struct bound b;
@@ -593,7 +593,7 @@ static void test_values_that_mxfp4_lacks(void **state)
         p.from = folder;
         poison(folder, rows[i].file, rows[i].tensor, rows[i].element, rows[i].upper_byte);
         bound_open(&b, folder);
-        succeeds(quantize_parts_check(&opt.parts, &b.checkpoint.config, MXFP4_ALL));
+        succeeds(quantize_layers_check(&opt.mxfp4_layers, &b.checkpoint.config, MXFP4_ALL));
         assert_failure(weights_quantize(&b.weights, &b.checkpoint, &opt, NULL), OSP_EFORMAT,
                        rows[i].tensor, rows[i].fragments, 3);
         bound_close(&b);
@@ -689,13 +689,13 @@ static void test_scales_of_matrices_are_checked(void **state)
     paths_free(&p);
 }
 
-/* ---- parts ---- */
+/* ---- layers ---- */
 
 static void test_words_of_parts(void **state)
 {
     static const struct {
         const char *words;
-        unsigned parts;
+        unsigned mxfp4_layers;
         const char *text;
     } rows[] = {
         {NULL, MXFP4_NONE, "none"},
@@ -708,18 +708,18 @@ static void test_words_of_parts(void **state)
     static const char *const bad[] = {"",        "qkv,",    ",qkv",      "qvk",  "qkv o", "ALL",
                                       "all,moe", "moe,all", "none,none", "moe,", "lm"};
     char text[MXFP4_LAYERS_TEXT_BYTES];
-    unsigned parts;
+    unsigned mxfp4_layers;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        succeeds(mxfp4_layers_parse(&parts, rows[i].words));
-        assert_int_equal(parts, rows[i].parts);
-        assert_string_equal(mxfp4_layers_text(text, parts), rows[i].text);
+        succeeds(mxfp4_layers_parse(&mxfp4_layers, rows[i].words));
+        assert_int_equal(mxfp4_layers, rows[i].mxfp4_layers);
+        assert_string_equal(mxfp4_layers_text(text, mxfp4_layers), rows[i].text);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const char *const fragments[] = {"moe, qkv, o, lm_head, embed", bad[i]};
 
-        assert_failure(mxfp4_layers_parse(&parts, bad[i]), OSP_EINVAL, bad[i], fragments, 2);
+        assert_failure(mxfp4_layers_parse(&mxfp4_layers, bad[i]), OSP_EINVAL, bad[i], fragments, 2);
     }
 }
 
@@ -728,17 +728,18 @@ static void test_tied_embeddings_are_one_matrix(void **state)
     const char *const fragments[] = {"one matrix", "tie_word_embeddings"};
     char *folder = checkpoint_copy("single");
     struct bound b;
-    unsigned parts;
+    unsigned mxfp4_layers;
 
     (void)state;
     edit_text(folder, "config.json", "\"tie_word_embeddings\": false",
               "\"tie_word_embeddings\": true");
     edit_header(folder, "model.safetensors", "lm_head.weight", "rotary_emb.inv_freq");
     bound_open(&b, folder);
-    assert_failure(quantize_parts_check(&parts, &b.checkpoint.config, MXFP4_EMBED), OSP_EINVAL,
-                   "embed", fragments, 2);
-    assert_failure(quantize_parts_check(&parts, &b.checkpoint.config, MXFP4_LM_HEAD | MXFP4_O),
-                   OSP_EINVAL, "lm_head", fragments, 2);
+    assert_failure(quantize_layers_check(&mxfp4_layers, &b.checkpoint.config, MXFP4_EMBED),
+                   OSP_EINVAL, "embed", fragments, 2);
+    assert_failure(
+        quantize_layers_check(&mxfp4_layers, &b.checkpoint.config, MXFP4_LM_HEAD | MXFP4_O),
+        OSP_EINVAL, "lm_head", fragments, 2);
     quantize_bound(&b, MXFP4_ALL, 2);
     assert_ptr_equal(b.weights.head.data, b.weights.embed.data);
     assert_int_equal(b.weights.head.dtype, DTYPE_MXFP4);
@@ -749,16 +750,16 @@ static void test_tied_embeddings_are_one_matrix(void **state)
 static void test_columns_must_be_whole_blocks(void **state)
 {
     struct gptoss_config c = {.width = 48, .expert_width = 40, .n_heads = 3, .head_dim = 24};
-    unsigned parts;
+    unsigned mxfp4_layers;
 
     (void)state;
-    assert_int_equal(quantize_parts_check(&parts, &c, MXFP4_QKV), OSP_EFORMAT);
+    assert_int_equal(quantize_layers_check(&mxfp4_layers, &c, MXFP4_QKV), OSP_EFORMAT);
     assert_non_null(strstr(fail_message(), "hidden_size is 48"));
     c.width = 64;
-    assert_int_equal(quantize_parts_check(&parts, &c, MXFP4_QKV), OSP_OK);
-    assert_int_equal(quantize_parts_check(&parts, &c, MXFP4_O), OSP_EFORMAT);
+    assert_int_equal(quantize_layers_check(&mxfp4_layers, &c, MXFP4_QKV), OSP_OK);
+    assert_int_equal(quantize_layers_check(&mxfp4_layers, &c, MXFP4_O), OSP_EFORMAT);
     assert_non_null(strstr(fail_message(), "is 72"));
-    assert_int_equal(quantize_parts_check(&parts, &c, MXFP4_MOE), OSP_EFORMAT);
+    assert_int_equal(quantize_layers_check(&mxfp4_layers, &c, MXFP4_MOE), OSP_EFORMAT);
     assert_non_null(strstr(fail_message(), "intermediate_size is 40"));
 }
 

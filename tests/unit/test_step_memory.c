@@ -122,7 +122,7 @@ static void run(struct model *m, const struct step_of *step)
 /* ---- models ---- */
 
 /* False: this machine has not that level, or the level not that type. */
-static bool check(const char *isa, enum dtype kv_dtype, unsigned mxfp4_layer_set, int n_threads)
+static bool check(const char *isa, enum dtype kv_dtype, unsigned mxfp4_layers, int n_threads)
 {
     static const struct step_of steps[] = {
         {SAMPLES, 0, CONTEXT},
@@ -146,7 +146,7 @@ static bool check(const char *isa, enum dtype kv_dtype, unsigned mxfp4_layer_set
         .n_seq_pages_max = N_PAGE_GROUPS * CONTEXT / PAGE_TOKENS,
         .edits = {.n_seen = N_SEEN, .n_biases = N_BIASES},
         .kv_dtype = kv_dtype,
-        .mxfp4_layer_set = mxfp4_layer_set};
+        .mxfp4_layers = mxfp4_layers};
     struct model *m;
     enum osp_status st = model_open(&m, &opt);
 

@@ -59,7 +59,7 @@ struct osp_model {
     struct completion_cache *completion_cache; /* of answers; NULL in a worker */
     struct memory_plan plan;
     struct model_facts facts;
-    unsigned mxfp4_layer_set;               /* layers that loading converts to MXFP4 */
+    unsigned mxfp4_layers;                  /* layers that loading converts to MXFP4 */
     struct device_settings device_settings; /* used while the model is opened */
     struct device_info device;
     double load_seconds;
