@@ -116,10 +116,12 @@ static const char *dummy_shape_of(const struct osp_model_options *opt)
     return opt->dummy_shape != NULL ? opt->dummy_shape : "gpt-oss-20b";
 }
 
-static enum osp_status open_weights(struct osp_model *m, const struct osp_model_options *opt)
+/* Takes `source` over, as model_open() does; NULL: generated weights. */
+static enum osp_status open_weights(struct osp_model *m, const struct osp_model_options *opt,
+                                    struct model_source *source)
 {
     struct model_options mo = {
-        .path = m->path,
+        .source = source,
         .dummy_shape = is_dummy(opt) ? dummy_shape_of(opt) : NULL,
         .dummy_layers = opt->dummy_layers,
         .device = opt->device,
@@ -177,39 +179,38 @@ static enum osp_status find_path(struct osp_model *m, const char *given)
     return OSP_OK;
 }
 
-static enum osp_status plan_checkpoint(struct osp_model *m, const struct osp_model_options *opt,
-                                       const struct checkpoint *checkpoint)
+/* A worker's parent needs the config alone, and opens the files to report what is wrong with them
+ * before it starts a worker; the worker opens and binds them for itself. */
+static enum osp_status open_source(struct model_source *out, struct osp_model *m,
+                                   const struct osp_model_options *opt)
 {
-    struct weights weights = {.layers = NULL};
-    struct weights_report parts;
     enum osp_status st;
 
-    TRY(weights_bind(&weights, checkpoint, &parts));
-    TRY(plan_memory(m, opt, &checkpoint->config, checkpoint->data_bytes, &parts));
+    if (m->is_in_worker)
+        return checkpoint_open(&out->checkpoint, m->path);
+    TRY(model_source_open(out, m->path));
+    TRY(plan_memory(m, opt, &out->checkpoint.config, out->checkpoint.data_bytes, &out->report));
 out:
-    weights_release(&weights);
     return st;
 }
 
-static enum osp_status open_parts(struct osp_model *m, const struct osp_model_options *opt)
+static enum osp_status open_folder(struct osp_model *m, const struct osp_model_options *opt)
 {
-    struct checkpoint checkpoint = {.path = NULL};
+    struct model_source source = {.checkpoint = {.path = NULL}};
     uint64_t since_ns = clock_ns();
     enum osp_status st;
 
     TRY(find_path(m, opt->path));
     m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : last_part(m->path);
-    TRY(checkpoint_open(&checkpoint, m->path));
-    if (!m->is_in_worker)
-        TRY(plan_checkpoint(m, opt, &checkpoint));
+    TRY(open_source(&source, m, opt));
     log_debug("start: files and memory plan %.3f s", clock_lap_s(&since_ns));
-    TRY(open_tokenizer(m, opt->tokenizer, checkpoint.path));
-    TRY(check_vocabulary(m, &checkpoint.config));
+    TRY(open_tokenizer(m, opt->tokenizer, source.checkpoint.path));
+    TRY(check_vocabulary(m, &source.checkpoint.config));
     log_debug("start: tokenizer %.3f s", clock_lap_s(&since_ns));
     if (!m->is_in_worker)
-        TRY(open_weights(m, opt));
+        TRY(open_weights(m, opt, &source));
 out:
-    checkpoint_close(&checkpoint);
+    model_source_close(&source);
     return st;
 }
 
@@ -231,7 +232,7 @@ out:
     return st;
 }
 
-static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_model_options *opt)
+static enum osp_status open_dummy(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct gptoss_config config;
     char *folder = NULL;
@@ -249,7 +250,7 @@ static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_mo
     TRY(open_tokenizer(m, opt->tokenizer, folder));
     TRY(check_vocabulary(m, &config));
     if (!m->is_in_worker)
-        TRY(open_weights(m, opt));
+        TRY(open_weights(m, opt, NULL));
 out:
     free(folder);
     return st;
@@ -261,14 +262,14 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
 
     TRY(mxfp4_layers_parse(&m->mxfp4_layers, opt->mxfp4_layers));
     if (is_dummy(opt))
-        return open_dummy_parts(m, opt);
+        return open_dummy(m, opt);
     if (opt->load_format != NULL && strcmp(opt->load_format, "auto") != 0 &&
         strcmp(opt->load_format, "safetensors") != 0)
         return fail(OSP_EINVAL, "load format %s: there are auto, safetensors, dummy",
                     opt->load_format);
     if (opt->dummy_shape != NULL || opt->dummy_layers != 0)
         return fail(OSP_EINVAL, "a shape and a number of layers need the load format dummy");
-    st = open_parts(m, opt);
+    st = open_folder(m, opt);
 out:
     return st;
 }

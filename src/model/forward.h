@@ -4,12 +4,16 @@
 
 #include "backend/backend.h"
 #include "model/config.h"
+#include "model/source.h"
 #include "model/weights.h"
 
 struct model;
 
 struct model_options {
-    const char *path;           /* checkpoint folder; not read with dummy_shape */
+    const char *path;           /* checkpoint folder; not read with dummy_shape or source */
+    /* The checkpoint, opened already: model_open() takes it over and leaves *source empty, also if
+     * it fails. NULL: model_open() opens `path`. */
+    struct model_source *source;
     const char *dummy_shape;    /* generated weights of this shape (dummy.h); NULL = of `path` */
     int dummy_layers;           /* of the shape; 0 = all */
     const char *device;         /* "auto" (and NULL), "cpu", "cuda" */

@@ -308,13 +308,17 @@ static enum osp_status open_checkpoint(struct builder *b)
 {
     struct model *m = b->m;
     const struct model_options *opt = b->opt;
-    enum osp_status st;
+    struct model_source opened, *source = opt->source != NULL ? opt->source : &opened;
+    enum osp_status st = OSP_OK;
 
     if (opt->dummy_shape != NULL)
         return open_dummy(b);
-    TRY(checkpoint_open(&m->checkpoint, opt->path));
-    TRY(model_config_check(&m->checkpoint.config));
-    TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
+    if (opt->source == NULL)
+        TRY(model_source_open(&opened, opt->path));
+    m->checkpoint = source->checkpoint;
+    m->weights = source->weights;
+    m->report = source->report;
+    *source = (struct model_source){.checkpoint = {.path = NULL}};
 out:
     return st;
 }

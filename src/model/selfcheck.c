@@ -179,9 +179,8 @@ static enum osp_status open_small(struct model **out, const struct model_options
                                   .mxfp4_layers = mxfp4_layers,
                                   .is_eager = true};
 
-    if (isa == NULL) {
+    if (isa == NULL)
         small.device_options = opt->device_options;
-    }
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         small.n_pages[g] = PAGES;
     return model_open(out, &small);

@@ -24,9 +24,9 @@ static void append_text(json_t *list, const char *text)
 
 /* The modules that are not MXFP4. Attention is one entry, as published, if none of its layers is
  * MXFP4. */
-static json_t *modules_to_not_convert(unsigned layers)
+static json_t *modules_to_not_convert(unsigned mxfp4_layers)
 {
-    const bool attention_is_whole = (layers & (MXFP4_QKV | MXFP4_O)) == 0;
+    const bool attention_is_whole = (mxfp4_layers & (MXFP4_QKV | MXFP4_O)) == 0;
     json_t *list = json_array();
 
     if (attention_is_whole)
@@ -35,7 +35,7 @@ static json_t *modules_to_not_convert(unsigned layers)
     for (int i = 0; i < n_mxfp4_modules; i++) {
         const struct mxfp4_module *m = &mxfp4_modules[i];
 
-        if (!(m->layer & layers) &&
+        if (!(m->layer & mxfp4_layers) &&
             !(attention_is_whole && (m->layer & (MXFP4_QKV | MXFP4_O)) != 0))
             append_text(list, m->name);
     }
@@ -43,29 +43,29 @@ static json_t *modules_to_not_convert(unsigned layers)
 }
 
 /* The modules that are MXFP4 in addition to the experts. */
-static json_t *mxfp4_module_list(unsigned layers)
+static json_t *mxfp4_module_list(unsigned mxfp4_layers)
 {
     json_t *list = json_array();
 
     for (int i = 0; i < n_mxfp4_modules; i++)
-        if (mxfp4_modules[i].layer & layers & ~(unsigned)MXFP4_MOE)
+        if (mxfp4_modules[i].layer & mxfp4_layers & ~(unsigned)MXFP4_MOE)
             append_text(list, mxfp4_modules[i].name);
     return list;
 }
 
-static void set_quantization(json_t *config, unsigned layers)
+static void set_quantization(json_t *config, unsigned mxfp4_layers)
 {
     json_t *dict = json_object();
 
-    if (layers == MXFP4_NONE) {
+    if (mxfp4_layers == MXFP4_NONE) {
         json_object_del(config, "quantization_config");
         json_decref(dict);
         return;
     }
     json_object_set_new(dict, "quant_method", json_string("mxfp4"));
-    json_object_set_new(dict, "modules_to_not_convert", modules_to_not_convert(layers));
-    if (layers & ~(unsigned)MXFP4_MOE)
-        json_object_set_new(dict, MXFP4_MODULES_KEY, mxfp4_module_list(layers));
+    json_object_set_new(dict, "modules_to_not_convert", modules_to_not_convert(mxfp4_layers));
+    if (mxfp4_layers & ~(unsigned)MXFP4_MOE)
+        json_object_set_new(dict, MXFP4_MODULES_KEY, mxfp4_module_list(mxfp4_layers));
     json_object_set_new(config, "quantization_config", dict);
 }
 
@@ -149,7 +149,7 @@ static json_t *hf_config_of(const struct gptoss_config *c)
 /* ---- both layouts ---- */
 
 enum osp_status config_write(char **out, const struct gptoss_config *c, const char *folder,
-                             unsigned layers)
+                             unsigned mxfp4_layers)
 {
     char *path = path_join(folder, "config.json");
     json_t *config = NULL;
@@ -160,7 +160,7 @@ enum osp_status config_write(char **out, const struct gptoss_config *c, const ch
         config = hf_config_of(c);
     else
         TRY(json_read_file(&config, path, &config_json_limits));
-    set_quantization(config, layers);
+    set_quantization(config, mxfp4_layers);
     *out = json_dumps(config, JSON_STYLE);
     if (!*out)
         st = fail(OSP_ENOMEM, "%s: out of memory: the new text", path);

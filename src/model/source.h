@@ -1,0 +1,19 @@
+/* A checkpoint that is opened and bound once: its config and sizes are read to plan the memory,
+ * then model_open() takes it over. */
+#ifndef MODEL_SOURCE_H
+#define MODEL_SOURCE_H
+
+#include "model/weights.h"
+
+/* Owns what it holds until model_open() takes it. Zeroed: empty. */
+struct model_source {
+    struct checkpoint checkpoint;
+    struct weights weights; /* point into the checkpoint's mapping */
+    struct weights_report report;
+};
+
+/* Opens the folder `path`, checks the config and binds the weights. */
+CHECKED enum osp_status model_source_open(struct model_source *out, const char *path);
+void model_source_close(struct model_source *s); /* accepts a zeroed one */
+
+#endif
