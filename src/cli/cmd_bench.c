@@ -1,5 +1,5 @@
-/* `osprey bench`: measures the engine in this process or a server, and reports; or looks at what
- * was measured before. */
+/* `osprey bench`: measures the engine in this process or a server and reports, or compares and
+ * plots earlier results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static enum osp_status run_measurement(const struct bench_args *args,
     report = bench_report_of(b);
     TRY(bench_output_report(args, report));
     if (all_failed(report))
-        st = fail(OSP_EIO, "every request failed; the first: %s", report->rows[0].error);
+        st = fail(OSP_EIO, "every request failed; first error: %s", report->rows[0].error);
 out:
     bench_free(b);
     return st;
@@ -66,7 +66,8 @@ out:
     return st;
 }
 
-/* Reads the results of a list with commas; *n of them are to be released in any case. */
+/* Reads the results of a comma-separated list. The caller releases the first *n of them, also after
+ * a failure. */
 static enum osp_status read_series(struct saved_bench saved[PLOT_FILES_MAX], int *n,
                                    const char *list)
 {
@@ -77,7 +78,7 @@ static enum osp_status read_series(struct saved_bench saved[PLOT_FILES_MAX], int
         char *path = mem_strndup(at, n_bytes);
 
         if (*n == PLOT_FILES_MAX)
-            st = fail(OSP_ELIMIT, "--from: more than %d results", (int)PLOT_FILES_MAX);
+            st = fail(OSP_ELIMIT, "--from: at most %d results are allowed", (int)PLOT_FILES_MAX);
         else if ((st = saved_bench_read(&saved[*n], path)) == OSP_OK)
             ++*n;
         free(path);
@@ -126,7 +127,7 @@ out:
 
 /* ---- the command ---- */
 
-/* The command line for the record, without the key. */
+/* The command line for the report, without the API key. */
 static void concat_args(char out[COMMAND_BYTES_MAX], int argc, char **argv)
 {
     static const char KEY[] = "--api-key";
@@ -142,7 +143,7 @@ static void concat_args(char out[COMMAND_BYTES_MAX], int argc, char **argv)
     }
 }
 
-/* Options that say nothing without another, and those that cannot go together. */
+/* Options that need another one, and options that cannot be combined. */
 static enum osp_status check_options(const struct bench_args *a)
 {
     const struct {
@@ -150,15 +151,16 @@ static enum osp_status check_options(const struct bench_args *a)
         const char *why;
     } rules[] = {
         {a->url != NULL && (a->stages || a->quality || a->kernels || a->routing),
-         "--stages, --kernels, --routing and --quality look inside: they are not for --url"},
-        {a->url == NULL && a->server_pid > 0, "--server-pid is for --url"},
-        {a->url == NULL && a->plain_body, "--plain-body is for --url"},
-        {!a->quality && a->quality_file != NULL, "--quality-file is for --quality"},
-        {!a->compare && a->strict, "--strict is for --compare"},
-        {a->from != NULL && a->plot == NULL, "--from is for --plot"},
-        {a->matrix != NULL && a->plot != NULL, "--matrix does not draw: leave out --plot"},
+         "--stages, --kernels, --routing and --quality measure the engine in this process and "
+         "cannot be combined with --url"},
+        {a->url == NULL && a->server_pid > 0, "--server-pid needs --url"},
+        {a->url == NULL && a->plain_body, "--plain-body needs --url"},
+        {!a->quality && a->quality_file != NULL, "--quality-file needs --quality"},
+        {!a->compare && a->strict, "--strict needs --compare"},
+        {a->from != NULL && a->plot == NULL, "--from needs --plot"},
+        {a->matrix != NULL && a->plot != NULL, "--matrix and --plot cannot be combined"},
         {a->compare + (a->from != NULL) + (a->matrix != NULL) > 1,
-         "--compare, --from and --matrix exclude each other"},
+         "--compare, --from and --matrix cannot be combined"},
     };
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
@@ -173,7 +175,8 @@ static enum osp_status check_args(const struct bench_args *args,
     enum osp_status st;
 
     if (positional->n > 1 && !args->compare)
-        return fail(OSP_EINVAL, "%s: one word too many", positional->words[1]);
+        return fail(OSP_EINVAL, "%s: unexpected argument (osprey bench [MODEL] [options])",
+                    positional->words[1]);
     TRY(check_options(args));
     TRY(bench_output_check(args));
 out:
@@ -194,7 +197,7 @@ static int cmd_bench(int argc, char **argv)
     int n_bad = 0;
     enum osp_status st;
 
-    log_set_level(LOG_WARN); /* the memory plan is for those who serve */
+    log_set_level(LOG_WARN); /* hides the memory plan, which the report does not need */
     concat_args(command, argc, argv);
     if (options_parse(&command_bench, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
@@ -214,32 +217,37 @@ static int cmd_bench(int argc, char **argv)
 }
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey bench", "prompt and decode speed of the bundled model"},
+    {"osprey bench", "prefill and decode speed of the bundled model"},
     {"osprey bench --load-format dummy --shape gpt-oss-20b --layers 12 --stages",
-     "the real shape without a checkpoint, and where its time goes"},
+     "the shape of gpt-oss-20b without a checkpoint, with a table of stages"},
     {"osprey bench gpt-oss-20b --pp 512,2048 --depth 0,4096 --plot speed.svg",
-     "speed over context, drawn"},
+     "a plot of speed over context"},
     {"osprey bench --url http://127.0.0.1:8080 --concurrency 1,4,16",
-     "a server, whoever wrote it, by the same measure"},
-    {"osprey bench --format json --output before.json", "keep a result, and later"},
-    {"osprey bench --compare before.json after.json", "say what changed"},
-    {"osprey bench --matrix flags.txt --quality", "speed, quality and failures side by side"},
+     "measure any OpenAI-compatible server"},
+    {"osprey bench --format json --output before.json", "save a result"},
+    {"osprey bench --compare before.json after.json", "compare it with a later one"},
+    {"osprey bench --matrix flags.txt --quality", "speed, quality and failures of all "
+                                                  "combinations in one table"},
     {NULL, NULL},
 };
 
 const struct command command_bench = {
     .name = "bench",
-    .summary = "measure speed, memory and where time goes",
+    .summary = "measure speed, memory and the time of each stage",
     .usage = "[MODEL] [options]",
     .about =
-        "Sends prompts of random tokens, each a different one, and times the answers as a client\n"
-        "sees them. pp: tokens of the prompt a second until the first token. tg: tokens a second\n"
-        "after it. ttfr: time to the first response; est_ppt: that without the server's latency;\n"
-        "e2e_ttft: time to the first text; mean ± deviation over the runs. Below: percentiles of\n"
-        "TTFT, TPOT, ITL and E2E as vLLM defines them, start, memory and CPU use. In process, the\n"
-        "answers are greedy and always as long as asked; sampling is inside the time, HTTP is "
-        "not.\n"
-        "docs/bench.md has every definition.",
+        "Sends a different prompt of random tokens in each request and measures latency and\n"
+        "throughput as a client sees them. pp: prompt tokens per second until the first token. "
+        "tg:\n"
+        "output tokens per second after the first. ttfr: time to the first response; est_ppt: "
+        "ttfr\n"
+        "without the server's latency; e2e_ttft: time to the first text; each as mean ± standard\n"
+        "deviation over the runs. Then percentiles of TTFT, TPOT, ITL and E2E as vLLM defines "
+        "them,\n"
+        "and start time, memory and CPU use. In this process decoding is greedy and every output\n"
+        "has the requested length; the times include sampling, but not HTTP. docs/bench.md "
+        "defines\n"
+        "every metric.",
     .examples = EXAMPLES,
     .options = BENCH_OPTIONS,
     .n_positional_max = 2,

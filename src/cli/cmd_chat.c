@@ -1,4 +1,4 @@
-/* `osprey chat`: a conversation at the terminal, or with -p one answer for a pipe. */
+/* `osprey chat`: a conversation at the terminal, or one answer for a pipe with -p. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,16 +24,16 @@ struct chat_args {
 
 static const struct option_row OPTIONS[] = {
     TEXT_ROW(T, prompt, "prompt", "-p", "TEXT",
-             "answer this and end, with the answer alone on standard output; - reads standard "
-             "input"),
+             "answer this prompt and exit, with only the answer on standard output; -: read the "
+             "prompt from standard input"),
     TEXT_ROW(T, system, "system", "-s,--system-prompt,-sys", "TEXT",
-             "an instruction for the whole conversation"),
+             "system prompt: an instruction for the whole conversation"),
     TEXT_ROW(T, effort, "effort", "--reasoning-effort", "LEVEL",
-             "low, medium or high: how long to think before answering (default medium)"),
+             "reasoning effort: low, medium or high (default medium)"),
     FLAG_ROW(T, show_reasoning, "show-reasoning", NULL,
-             "print the reasoning, with -p on standard error (the default at a terminal)"),
+             "print the reasoning, with -p to standard error (default at a terminal)"),
     FLAG_ROW(T, hide_reasoning, "hide-reasoning", NULL,
-             "fold the reasoning into one line that says how long it took"),
+             "print one line with the reasoning time instead of the reasoning"),
     SAMPLING_ROWS(T, sampling, NULL, ""),
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
@@ -60,7 +60,7 @@ static enum reasoning_view view_of(const struct chat_args *args, bool one_shot)
     return !one_shot && isatty(STDOUT_FILENO) ? REASONING_SHOWN : REASONING_HIDDEN;
 }
 
-/* ---- one shot ---- */
+/* ---- one answer ---- */
 
 static void drop_last_newline(struct buf *text)
 {
@@ -111,7 +111,7 @@ out:
     return st;
 }
 
-/* ---- both ---- */
+/* ---- the command ---- */
 
 static enum osp_status converse(const struct chat_args *args, struct osp_model *model,
                                 struct osp_engine *engine, int *exit_code)
@@ -132,7 +132,7 @@ static enum osp_status converse(const struct chat_args *args, struct osp_model *
     if (one_shot)
         return answer_once(args, &setup, exit_code);
     osp_model_get_info(model, &info);
-    printf("%s, loaded in %.1f s. /help lists the commands, Ctrl-D leaves.\n", info.name,
+    printf("%s, loaded in %.1f s. /help lists the commands, Ctrl-D exits.\n", info.name,
            info.load_seconds);
     st = chat_session_run(&setup);
     *exit_code = EXIT_SUCCESS;
@@ -173,25 +173,25 @@ static int cmd_chat(int argc, char **argv)
 }
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey chat", "talk to the bundled model"},
+    {"osprey chat", "chat with the bundled model"},
     {"osprey chat -p \"What is the capital of France?\"", "one answer on standard output"},
-    {"osprey chat -q -p \"Copy this: naïve café\" > copy.txt",
-     "nothing but the answer, for a script"},
+    {"osprey chat -q -p \"Copy this: naïve café\" > copy.txt", "only the answer, for a script"},
     {"echo \"What is 17 + 25?\" | osprey chat --effort high --show-reasoning",
-     "the question from a pipe, the reasoning on standard error"},
+     "read the prompt from a pipe, print the reasoning to standard error"},
     {"osprey chat gpt-oss-20b -s \"Answer in one word.\" --temperature 0.7",
-     "another model, an instruction, less chance"},
+     "another model, a system prompt, a lower temperature"},
     {NULL, NULL},
 };
 
 const struct command command_chat = {
     .name = "chat",
-    .summary = "talk to a model in the terminal, or ask it once with -p",
+    .summary = "chat with a model in the terminal, or get one answer with -p",
     .usage = "[MODEL] [options]",
     .about =
-        "At a terminal: line editing, a history kept between sessions, \"\"\" around messages of\n"
-        "several lines, /help for commands. Ctrl-C stops an answer, Ctrl-D leaves. With -p, or\n"
-        "when standard input is no terminal, one question is answered.",
+        "At a terminal: line editing, a history that is kept between sessions, \"\"\" before and\n"
+        "after a message of several lines, /help for commands. Ctrl-C stops an answer, Ctrl-D "
+        "exits.\n"
+        "With -p, or if standard input is not a terminal, osprey answers one prompt and exits.",
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_positional_max = 1,

@@ -4,10 +4,10 @@
 #include "base/str.h"
 #include "cli/options/commands.h"
 
-/* ---- what the shells have in common ---- */
+/* ---- for all shells ---- */
 
 static const struct option_row HELP_ROW = {
-    .name = "help", .aliases = "-h", .kind = OPTION_FLAG, .help = "explain this command"};
+    .name = "help", .aliases = "-h", .kind = OPTION_FLAG, .help = "print this help"};
 
 typedef void row_fn(const struct command *command, const struct option_row *row);
 
@@ -25,7 +25,7 @@ static bool is_path(const struct option_row *row)
     return row->value && str_in_list("FILE,FOLDER", row->value);
 }
 
-/* The help up to its first sign that is no plain word, in one line. */
+/* The help text up to the first character that a shell could interpret. */
 static void put_summary(const char *text)
 {
     size_t n = strcspn(text, ";:('\"$[]\\`");
@@ -93,7 +93,7 @@ static void put_bash(void)
 
 /* ---- zsh ---- */
 
-/* '--port=[port to listen on]:PORT:': = is for what may also be attached. */
+/* '--port=[port to listen on]:PORT:'; "=" allows --port=80 besides --port 80. */
 static void put_zsh_name(const struct option_row *row, const char *name)
 {
     const bool is_long = strncmp(name, "--", 2) == 0;
@@ -144,7 +144,7 @@ static void put_zsh(void)
 
 /* ---- fish ---- */
 
-/* -p is a short option, -np one of the old style. */
+/* -p is a short option, -np an old-style option. */
 static void put_fish_name(const struct option_row *row, const char *name)
 {
     (void)row;
@@ -194,11 +194,11 @@ static int cmd_completion(int argc, char **argv)
             SHELLS[i].put();
             return 0;
         }
-    return command_fail(EXIT_USAGE, "completion: name the shell: bash, zsh or fish");
+    return command_fail(EXIT_USAGE, "completion needs a shell: bash, zsh or fish");
 }
 
 static const struct command_example EXAMPLES[] = {
-    {"source <(osprey completion bash)", "in this shell; zsh likewise"},
+    {"source <(osprey completion bash)", "in the current shell; the same for zsh"},
     {"osprey completion bash > ~/.local/share/bash-completion/completions/osprey",
      "in every shell"},
     {"osprey completion zsh > \"${fpath[1]}/_osprey\"", "in every zsh"},
@@ -208,7 +208,7 @@ static const struct command_example EXAMPLES[] = {
 
 const struct command command_completion = {
     .name = "completion",
-    .summary = "write the completion script for bash, zsh or fish",
+    .summary = "print the completion script for bash, zsh or fish",
     .usage = "bash|zsh|fish",
     .examples = EXAMPLES,
     .options = OPTIONS,

@@ -1,6 +1,5 @@
-/* `osprey eval nano`: how much of what osprey-nano should know does it know, with the
- * attention's sinks and without. `osprey eval quality`: how near a setting's predictions are to
- * the reference's. */
+/* `osprey eval nano`: scores the abilities of osprey-nano, with attention sinks and without.
+ * `osprey eval quality`: compares predictions under the given options with the reference's. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,30 +26,33 @@ struct eval_args {
 
 static const struct option_row OPTIONS[] = {
     TEXT_ROW(T, file, "file", NULL, "FILE",
-             "nano: prompts and expectations (default: eval.jsonl beside the model); quality: a "
-             "plain text (default: paragraphs, and those prompts)"),
+             "nano: prompts with expected answers (default: eval.jsonl in the model's folder); "
+             "quality: a plain text (default: built-in paragraphs, and the prompts of eval.jsonl)"),
     TEXT_ROW(T, ability, "ability", NULL, "NAME",
-             "nano: only this one: capital, arithmetic, instruction, recall, tool_call, "
-             "tool_result, copy"),
-    INT_ROW(T, n_max, "limit", NULL, 0, 1000000, "N", "only the first N prompts of each ability"),
+             "nano: run only this ability: capital, arithmetic, instruction, recall, tool_call, "
+             "tool_result or copy"),
+    INT_ROW(T, n_max, "limit", NULL, 0, 1000000, "N",
+            "run only the first N prompts of each "
+            "ability"),
     INT_ROW(T, n_wrong_shown, "show-wrong", NULL, 0, 1000000, "N",
-            "nano: write up to N wrong answers to standard error"),
+            "nano: print up to N wrong answers to standard error"),
     FLAG_ROW(T, skip_ablation, "skip-ablation", NULL,
-             "nano: do not run everything again without sinks"),
-    FLAG_ROW(T, strict, "strict", NULL, "nano: exit status 1 unless every goal is met"),
+             "nano: skip the second pass, which runs without attention sinks"),
+    FLAG_ROW(T, strict, "strict", NULL, "nano: exit with status 1 unless every target is met"),
     FLAG_ROW(T, json, "json", NULL, "print the table as JSON"),
     FLAG_ROW(T, decode, "decode", NULL,
-             "quality: by the arithmetic of generated tokens instead of the prompt's"),
+             "quality: measure the decode kernels instead of the prefill kernels"),
     TEXT_ROW(T, reference, "reference", NULL, "FOLDER",
-             "quality: another checkpoint to compare with, such as the one that was quantised "
-             "(default: the same weights, unchanged, by the float32 kernels)"),
-    FLAG_ROW(T, alone, "alone", NULL, "quality: perplexity without a reference"),
+             "quality: reference checkpoint, such as the one before quantization (default: the "
+             "same checkpoint with float32 kernels)"),
+    FLAG_ROW(T, alone, "alone", NULL, "quality: measure only perplexity, without a reference"),
     INT_ROW(T, n_tokens_max, "max-tokens", NULL, 2, 1e9, "N",
-            "quality: only the first N tokens of --file"),
+            "quality: use only the first N tokens of --file"),
     FLOAT_ROW(T, kl_max, "kl-max", NULL, 0, 1e9, "NATS",
-              "quality: exit status 1 when the mean divergence is larger"),
+              "quality: exit with status 1 if the mean KL divergence is larger than this"),
     FLOAT_ROW(T, same_top_min, "same-top-min", NULL, 0, 100, "PERCENT",
-              "quality: exit status 1 when the same token is most likely in fewer positions"),
+              "quality: exit with status 1 if model and reference have the same most likely "
+              "token in fewer positions than this"),
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
@@ -58,7 +60,7 @@ static const struct option_row OPTIONS[] = {
     {0},
 };
 
-/* Both passes of an evaluation, and the model's figures, whose strings are copies. */
+/* Both passes of an evaluation, and facts of the model, whose strings are copies. */
 struct eval {
     const struct eval_args *args;
     const struct positional_args *model;
@@ -186,14 +188,14 @@ static enum osp_status run_quality(const struct eval_args *args,
     *met = args->alone || quality_met(args, &q.result);
     if (!*met)
         fprintf(stderr,
-                "osprey: KL mean %.3g and same top %.3f %% are not within the bounds asked "
-                "for\n",
+                "osprey: KL mean %.3g and same top %.3f %% do not meet --kl-max and "
+                "--same-top-min\n",
                 q.result.kl_mean, 100 * q.result.same_top_share);
 out:
     return st;
 }
 
-/* What only the other of the two understands would be left out quietly. */
+/* An option of the other task would be ignored without a message. */
 static enum osp_status check_options(const struct eval_args *a, bool is_nano)
 {
     const struct {
@@ -214,11 +216,11 @@ static enum osp_status check_options(const struct eval_args *a, bool is_nano)
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].is_given && options[i].is_nano_only != is_nano)
-            return fail(OSP_EINVAL, "%s is for osprey eval %s", options[i].option,
+            return fail(OSP_EINVAL, "%s is an option of osprey eval %s", options[i].option,
                         is_nano ? "quality" : "nano");
     if (a->alone && (a->reference != NULL || a->kl_max.is_set || a->same_top_min.is_set))
-        return fail(OSP_EINVAL, "--alone has nothing to compare with: leave out --reference, "
-                                "--kl-max and --same-top-min");
+        return fail(OSP_EINVAL, "--alone runs without a reference: remove --reference, --kl-max "
+                                "and --same-top-min");
     return OSP_OK;
 }
 
@@ -237,8 +239,8 @@ static int cmd_eval(int argc, char **argv)
     is_quality = positional.n > 0 && strcmp(positional.words[0], "quality") == 0;
     if (!is_nano && !is_quality)
         return command_fail(EXIT_USAGE,
-                            "name what to run: osprey eval nano [MODEL], or osprey eval "
-                            "quality [MODEL]");
+                            "eval needs a task: osprey eval nano [MODEL], or osprey eval quality "
+                            "[MODEL]");
     if (check_options(&args, is_nano) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     st = is_nano ? run_nano(&args, &model, &met) : run_quality(&args, &model, &met);
@@ -248,27 +250,29 @@ static int cmd_eval(int argc, char **argv)
 }
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey eval nano", "the table of what the bundled model can do"},
-    {"osprey eval nano --json > nano.json", "the same for a program"},
-    {"osprey eval nano --ability copy --limit 20 --show-wrong 5", "a quick look at one ability"},
-    {"osprey eval quality", "perplexity, and divergence of this CPU's kernels from the reference"},
+    {"osprey eval nano", "score the bundled model on all abilities"},
+    {"osprey eval nano --json > nano.json", "the same as JSON"},
+    {"osprey eval nano --ability copy --limit 20 --show-wrong 5", "a quick test of one ability"},
+    {"osprey eval quality", "perplexity, and KL divergence of this CPU's kernels from the "
+                            "reference"},
     {"osprey eval quality gpt-oss-20b --mxfp4-layers all --file book.txt --max-tokens 4096",
-     "what a quantisation costs, on a text of your own"},
+     "cost of a quantization, measured on a text of your own"},
     {NULL, NULL},
 };
 
 const struct command command_eval = {
     .name = "eval",
-    .summary = "measure what a model can do and how exactly it is computed",
+    .summary = "measure the abilities of a model and the accuracy of its kernels",
     .usage = "nano|quality [MODEL] [options]",
     .about =
-        "nano: prompts that training never saw are answered greedily and judged: capitals, "
-        "arithmetic,\n"
-        "instructions, recall, function calls, copies. A second pass switches the attention's\n"
-        "sinks off, which must cost the model dearly if they carry mass.\n"
-        "quality: perplexity of a text, and the Kullback-Leibler divergence of the model's\n"
-        "predictions under these options from those of the float32 reference, at every position:\n"
-        "mean, 99th percentile, and how often both find the same token most likely.",
+        "nano: scores greedy answers to prompts that are not in the training data: capitals,\n"
+        "arithmetic, instructions, recall, function calls, copies. A second pass runs without\n"
+        "attention sinks; if the model uses them, its score drops.\n"
+        "quality: perplexity of a text, and the KL divergence between the model under these "
+        "options\n"
+        "and the float32 reference at every position: mean, 99th percentile, maximum, and the "
+        "share\n"
+        "of positions where both have the same most likely token.",
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_positional_max = 2,

@@ -7,7 +7,7 @@ struct help_args {
 };
 
 static const struct option_row OPTIONS[] = {
-    FLAG_ROW(struct help_args, man, "man", NULL, "write the manual page osprey(1)"),
+    FLAG_ROW(struct help_args, man, "man", NULL, "print the manual page osprey(1)"),
     FLAG_ROW(struct help_args, foreign, "foreign", NULL,
              "list the options of vLLM and llama-server that are ignored or refused, and why"),
     {0},
@@ -18,7 +18,7 @@ static int help_on(const char *name)
     const struct command *command = command_find(name);
 
     if (!command) {
-        fprintf(stderr, "osprey: there is no command '%s'; the nearest is '%s'\n", name,
+        fprintf(stderr, "osprey: unknown command '%s'; the most similar is '%s'\n", name,
                 command_nearest(name));
         return EXIT_USAGE;
     }
@@ -45,14 +45,14 @@ static int cmd_help(int argc, char **argv)
 }
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey help serve", "what osprey serve can do"},
-    {"osprey help --man | man -l -", "the manual page"},
+    {"osprey help serve", "describe osprey serve"},
+    {"osprey help --man | man -l -", "show the manual page"},
     {NULL, NULL},
 };
 
 const struct command command_help = {
     .name = "help",
-    .summary = "explain a command, or write the manual page",
+    .summary = "describe a command, or print the manual page",
     .usage = "[COMMAND] [--man | --foreign]",
     .examples = EXAMPLES,
     .options = OPTIONS,

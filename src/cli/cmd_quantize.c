@@ -1,4 +1,4 @@
-/* `osprey quantize`: a checkpoint with more of its matrices as MXFP4, ahead of time. */
+/* `osprey quantize`: writes a checkpoint again with more of its matrices quantized to MXFP4. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum {
     WORDS = 2,        /* IN and OUT */
-    EXIT_SIGNAL = 128 /* and the signal's number, as shells have it */
+    EXIT_SIGNAL = 128 /* plus the signal's number, as in shells */
 };
 
 struct quantize_args {
@@ -25,12 +25,13 @@ struct quantize_args {
 
 static const struct option_row OPTIONS[] = {
     TEXT_ROW(T, mxfp4_layers, "mxfp4-layers", NULL, "LIST",
-             "parts to turn to MXFP4: moe,qkv,o,lm_head,embed (default all of them)"),
+             "layers to quantize to MXFP4: all, or a list of moe,qkv,o,lm_head,embed (default "
+             "all)"),
     BYTES_ROW(T, shard_bytes_max, "shard-size", "--max-shard-size", 1 << 20, 1e15,
-              "of the tensors of one file, at most: 512M, 4G (default 5 GB)"),
+              "maximum size of the tensors in one file, such as 512M or 4G (default 5 GB)"),
     LIMIT_ROW(T, n_threads, "threads", "-t", 4096, "N",
-              "threads that compute (default: all CPUs this process may use)"),
-    FLAG_ROW(T, force, "force", NULL, "replace OUT if it is a checkpoint"),
+              "number of compute threads (default: all CPUs that the process may use)"),
+    FLAG_ROW(T, force, "force", NULL, "replace the folder OUT if it is a checkpoint"),
     {0},
 };
 
@@ -57,7 +58,7 @@ static void print_report(const struct osp_quantize_report *r, const char *out)
     printf("%s: %" PRId64 " tensors in %d file%s, %s (before: %s)\n", out, r->n_tensors, r->n_files,
            r->n_files == 1 ? "" : "s", format_bytes(to, (double)r->to_bytes),
            format_bytes(from, (double)r->from_bytes));
-    printf("turned to MXFP4 now: %s; MXFP4 in all: %s\n", r->new_layers, r->layers);
+    printf("quantized to MXFP4: %s; MXFP4 in the result: %s\n", r->new_layers, r->layers);
 }
 
 static int cmd_quantize(int argc, char **argv)
@@ -71,8 +72,8 @@ static int cmd_quantize(int argc, char **argv)
     if (options_parse(&command_quantize, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (positional.n != WORDS)
-        return command_fail(EXIT_USAGE, "quantize needs two folders: the checkpoint to read and "
-                                        "the one to write");
+        return command_fail(EXIT_USAGE, "quantize needs two folders: IN, the checkpoint to read, "
+                                        "and OUT, the checkpoint to write");
     catch_signals();
     progress_init(&progress, "writing", false);
     st = osp_quantize(&(struct osp_quantize_options){.path = positional.words[0],
@@ -95,20 +96,20 @@ static int cmd_quantize(int argc, char **argv)
 }
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey quantize gpt-oss-20b gpt-oss-20b-mxfp4", "everything that can be MXFP4"},
+    {"osprey quantize gpt-oss-20b gpt-oss-20b-mxfp4", "quantize all layers that can be MXFP4"},
     {"osprey quantize gpt-oss-20b-bf16 gpt-oss-20b --mxfp4-layers moe",
-     "a BF16 re-release back to the published layout"},
+     "convert a BF16 release to the published layout"},
     {NULL, NULL},
 };
 
 const struct command command_quantize = {
     .name = "quantize",
-    .summary = "write a checkpoint with more of its weights as MXFP4",
+    .summary = "quantize a checkpoint to MXFP4",
     .usage = "IN OUT [options]",
     .about =
         "Reads the checkpoint IN, in any layout that osprey serves, and writes the folder OUT in\n"
-        "the Hugging Face layout, with the tokenizer and the other small files. OUT appears\n"
-        "whole when all is done, or not at all.",
+        "the Hugging Face layout, with the tokenizer and the other small files. If the command\n"
+        "fails, there is no folder OUT.",
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_positional_max = WORDS,

@@ -46,81 +46,89 @@ static const struct serve_args DEFAULTS = {
 static const struct option_row OPTIONS[] = {
     MODEL_PATH_ROWS(T, model),
     TEXT_ROW(T, names, "served-model-name", "-a,--alias", "NAME[,NAME]",
-             "what clients call the model (default: the folder's name)"),
+             "model name in the API (default: the name of the checkpoint's folder)"),
     TEXT_ROW(T, host, "host", NULL, "ADDRESS",
-             "address to listen on; 0.0.0.0 for every network (default 127.0.0.1)"),
+             "address to listen on; 0.0.0.0 for all network interfaces (default 127.0.0.1)"),
     INT_ROW(T, port, "port", NULL, 0, 65535, "PORT",
-            "port to listen on; 0 takes a free one, and the first line printed tells which "
+            "port to listen on; 0: any free port, printed in the first line of standard output "
             "(default 8000)"),
     TEXT_ROW(T, api_key, "api-key", NULL, "KEY[,KEY]",
-             "clients must send one of them as a bearer token, for everything but /health; other "
-             "users of this machine can read them in the process list, so OSPREY_API_KEY or a file "
-             "is the better place"),
+             "API keys: every request but /health needs one of them as bearer token; other users "
+             "of the machine can read the command line, so prefer OSPREY_API_KEY or "
+             "--api-key-file"),
     TEXT_ROW(T, api_key_file, "api-key-file", NULL, "FILE",
-             "file with one API key on each line; lines that begin with # are comments"),
+             "file with one API key per line; lines that begin with # are comments"),
     TEXT_ROW(T, allowed_origins, "allowed-origins", "--cors-origins", "ORIGIN[,ORIGIN]",
-             "origins of web pages that may call, such as https://chat.example.org; requests with "
-             "their names as Host may, too; * = all"),
+             "web origins that may call the API, such as https://chat.example.org, and Host "
+             "headers with their names; *: all"),
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
     MODEL_WORKER_ROWS(T, model),
-    SAMPLING_ROWS(T, sampling, "-s", "; default for requests that do not set it"),
+    SAMPLING_ROWS(T, sampling, "-s", "; applies to requests that do not set it"),
     TEXT_ROW(T, effort, "reasoning-effort",
              "--effort,--chat-template-kwargs.reasoning-effort,"
              "--default-chat-template-kwargs.reasoning-effort",
              "LEVEL",
-             "low, medium or high: reasoning effort of requests that do not set it (default "
+             "reasoning effort of requests that do not set it: low, medium or high (default "
              "medium)"),
     TEXT_ROW(T, date, "current-date", NULL, "DATE",
-             "what prompts say: a date such as 2026-01-31, today, or none; one that stays keeps "
-             "cached prompts of use past midnight (default today, of UTC)"),
+             "current date in the system prompt: a date such as 2026-01-31, today (in UTC) or "
+             "none; a fixed date keeps the prefix cache valid past midnight (default today)"),
     TEXT_ROW(T, template_kwargs, "chat-template-kwargs", "--default-chat-template-kwargs", "JSON",
-             "the same in JSON: {\"reasoning_effort\": \"high\", \"current_date\": \"none\"}"),
+             "--reasoning-effort and --current-date as JSON: {\"reasoning_effort\": \"high\", "
+             "\"current_date\": \"none\"}"),
     INT_ROW(T, queue, "max-queue", "--max-queued-requests", 1, 65536, "N",
-            "requests that may wait; more get 429 with Retry-After (default 256)"),
+            "maximum number of queued requests; further ones get 429 with Retry-After (default "
+            "256)"),
     BYTES_ROW(T, body_bytes_max, "max-body", NULL, 1024, 1 << 30,
-              "largest request body; larger ones get 413 (default 4M)"),
+              "maximum size of a request body; a larger one gets 413 (default 4M)"),
     BYTES_ROW(T, bodies_bytes_max, "max-body-total", NULL, 1024, (int64_t)1 << 40,
-              "memory of all request bodies that are being received or read, beyond 64K each; a "
-              "request above it gets 503 with Retry-After (default 64 times --max-body, at least "
-              "256M)"),
+              "memory for all request bodies that are being received or parsed, not counting the "
+              "first 64K of each; a request beyond it gets 503 with Retry-After (default 64 "
+              "times --max-body, at least 256M)"),
     BYTES_ROW(T, answers_bytes_max, "max-answer-total", NULL, SERVE_ANSWERS_BYTES_MIN,
               (int64_t)1 << 40,
-              "memory of all answers that clients have not read yet; above it the slowest readers "
-              "are dropped (default 512M)"),
+              "memory for all response bytes that clients have not read yet; beyond it the "
+              "connections of the slowest readers are closed (default 512M)"),
     INT_ROW(T, stored, "max-stored-responses", NULL, 0, 65536, "N",
-            "answers of /v1/responses that are kept for previous_response_id; those that were not "
-            "used for longest go first (default 1024; 0: none)"),
+            "number of responses of /v1/responses that are stored for previous_response_id; the "
+            "least recently used are evicted first; 0: store none (default 1024)"),
     BYTES_ROW(T, stored_bytes_max, "stored-responses-bytes", NULL, 1024, (int64_t)1 << 40,
-              "memory that they may take (default 64M)"),
+              "memory for stored responses (default 64M)"),
     SECONDS_ROW(stored_age_s, "stored-responses-age", 1,
-                "after which one that was not used is forgotten (default 86400)"),
+                "time after which an unused stored response is deleted (default 86400)"),
     FLAG_ROW(T, no_prefix_cache, "no-prefix-cache", "--no-enable-prefix-caching,--no-cache-prompt",
-             "compute every prompt anew, unless a request asks for \"cache_prompt\": true"),
+             "do not use the prefix cache, except for requests with \"cache_prompt\": true"),
     FLAG_ROW(T, share_prefix_cache, "share-prefix-cache", NULL,
-             "with several API keys: a prompt also takes what other keys' requests left in the "
-             "prefix cache, and cached_tokens then tells a key what others have asked"),
+             "share the prefix cache between API keys; cached_tokens then reveals to one key "
+             "which prompts others have sent"),
     FLAG_ROW(T, no_async_scheduling, "no-async-scheduling", NULL,
-             "plan a step, and tell clients of it, when no other one runs; answers are the same"),
-    SECONDS_ROW(request_s, "request-timeout", 1, "for a request to arrive whole (default 10)"),
+             "schedule a step only after the step before it has ended; the output tokens are the "
+             "same"),
+    SECONDS_ROW(request_s, "request-timeout", 1,
+                "time limit for receiving a complete request "
+                "(default 10)"),
     SECONDS_ROW(limit_s, "request-time-limit", 0,
-                "for a request from its arrival to its answer's end, the wait in the queue "
-                "included; then it ends with an error (default 0: none)"),
-    SECONDS_ROW(idle_s, "idle-timeout", 1, "for a connection between requests (default 30)"),
+                "time limit of a request from its arrival to the end of its response, time in "
+                "the queue included; beyond it the request fails; 0: no limit (default 0)"),
+    SECONDS_ROW(idle_s, "idle-timeout", 1,
+                "time after which an idle connection is closed "
+                "(default 30)"),
     SECONDS_ROW(stall_s, "stall-timeout", 1,
-                "for a client that takes no bytes of its answer (default 10)"),
+                "time after which a client that reads no bytes of its response is disconnected "
+                "(default 10)"),
     SECONDS_ROW(shutdown_s, "shutdown-timeout", 0,
-                "for running answers after SIGTERM or Ctrl-C; the process ends a second later at "
-                "most, and at once at a second signal (default 30)"),
+                "time for running requests to finish after SIGTERM or Ctrl-C; the process ends "
+                "at most a second later, or immediately at a second signal (default 30)"),
     FLAG_ROW(T, core_dumps, "core-dumps", NULL,
-             "leave the system's limit on core dumps as it is; they have prompts, answers and API "
-             "keys in them, so a server that crashes writes none by default"),
+             "allow core dumps, which contain prompts, outputs and API keys; by default a server "
+             "that crashes writes none"),
     LOG_LEVEL_ROWS(T),
     {0},
 };
 
-/* Between the options and the server's end. */
+/* The state of the command while the server runs. */
 struct serving {
     const struct serve_args *args;
     const struct positional_args *positional;
@@ -133,7 +141,7 @@ static void on_listening(void *ctx, const char *url)
     log_info("listening on %s, loading the model", url);
 }
 
-/* The URL is the first line on standard output: programs wait for it. */
+/* Programs wait for the URL as the first line on standard output. */
 static void on_ready(void *ctx, const char *url)
 {
     const struct serving *s = ctx;
@@ -157,12 +165,13 @@ static void print_model(const struct serve_args *args, const struct osp_model *m
     if (args->quiet)
         return;
     osp_model_get_info(model, &info);
-    fprintf(stderr,
-            "%s on %s: %s of weights, up to %s of KV cache (%s) as it fills, %d tokens of context, "
-            "loaded in %.1f s\n",
-            info.name, info.device, format_bytes(weights, (double)info.weight_bytes),
-            format_bytes(cache, (double)info.kv_cache_bytes), info.kv_cache_dtype,
-            info.context_tokens_max, info.load_seconds);
+    fprintf(
+        stderr,
+        "%s on %s: %s of weights, up to %s of KV cache (%s), context length %d tokens, loaded in "
+        "%.1f s\n",
+        info.name, info.device, format_bytes(weights, (double)info.weight_bytes),
+        format_bytes(cache, (double)info.kv_cache_bytes), info.kv_cache_dtype,
+        info.context_tokens_max, info.load_seconds);
 }
 
 static enum osp_status load(void *ctx, struct serve_model *out)
@@ -226,7 +235,7 @@ static enum osp_status serve(const struct serve_args *args,
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);
     if (st == OSP_OK && *forced)
-        _exit(EXIT_SUCCESS); /* a step or a worker thread may take long, or the model half loaded */
+        _exit(EXIT_SUCCESS); /* closing would wait for a step, a worker thread or the loading */
 out:
     serve_close(server);
     osp_model_close(s.model);
@@ -243,7 +252,7 @@ static int cmd_serve(int argc, char **argv)
         log_level_set(args.log_level, args.quiet) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (!args.core_dumps)
-        process_forbid_core_dumps(); /* nor does the worker process, which inherits it */
+        process_forbid_core_dumps(); /* the worker process inherits the limit */
     return serve(&args, &positional, &forced) == OSP_OK ? 0
                                                         : command_fail(EXIT_FAILURE, osp_error());
 }
@@ -251,24 +260,26 @@ static int cmd_serve(int argc, char **argv)
 #define ROUTE_LINE(method, path, handler, text) "\n  " method " " path ": " text
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey serve", "the bundled model on http://127.0.0.1:8000"},
-    {"osprey serve gpt-oss-20b --port 8080 -c 32768 -np 4", "a checkpoint, with limits"},
-    {"OSPREY_API_KEY=secret osprey serve --host 0.0.0.0", "for the network, with a key"},
+    {"osprey serve", "serve the bundled model on http://127.0.0.1:8000"},
+    {"osprey serve gpt-oss-20b --port 8080 -c 32768 -np 4", "serve a checkpoint, with limits"},
+    {"OSPREY_API_KEY=secret osprey serve --host 0.0.0.0", "serve the network, with an API key"},
     {NULL, NULL},
 };
 
 const struct command command_serve = {
     .name = "serve",
-    .summary = "answer over the OpenAI HTTP API",
+    .summary = "serve a model over the OpenAI HTTP API",
     .usage = "[MODEL] [options]",
-    .about =
-        "The first line on standard output is the URL; it is printed when requests are answered.\n"
-        "Until then /health says that the model is being loaded.\n"
-        "TLS is the work of a reverse proxy. Ctrl-C and SIGTERM let running answers finish. "
-        "Options\n"
-        "of vLLM and llama-server that mean the same are understood; those that osprey does not\n"
-        "need are ignored with one line that says why.\n"
-        "\nWhat is answered:" ROUTE_LIST(ROUTE_LINE),
+    .about = "The first line on standard output is the URL. It is printed when the server is "
+             "ready; until\n"
+             "then /health reports that the model is loading. Use a reverse proxy for TLS. After "
+             "Ctrl-C\n"
+             "or SIGTERM running requests finish. Options of vLLM and llama-server with the same "
+             "meaning\n"
+             "are accepted; options that osprey does not need are ignored with a message that "
+             "gives the\n"
+             "reason (osprey help --foreign).\n"
+             "\nEndpoints:" ROUTE_LIST(ROUTE_LINE),
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_positional_max = 1,

@@ -1,4 +1,4 @@
-/* The ids of a text: of the words given, or of standard input. */
+/* `osprey tokenize`: prints the token ids of a text from the command line or standard input. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +18,12 @@ struct tokenize_args {
 
 static const struct option_row OPTIONS[] = {
     MODEL_PATH_ROWS(T, model),
-    TEXT_ROW(T, text, "text", "-p,--prompt", "TEXT", "the text (default: standard input)"),
+    TEXT_ROW(T, text, "text", "-p,--prompt", "TEXT", "text to tokenize (default: standard input)"),
     FLAG_ROW(T, specials, "special", NULL,
-             "read control tokens such as <|start|> as what they are, not as text"),
-    FLAG_ROW(T, pieces, "pieces", NULL, "one line a token: its id and its bytes as a JSON string"),
+             "encode control tokens such as <|start|> as one token instead of as text"),
+    FLAG_ROW(T, pieces, "pieces", NULL,
+             "print one line per token: its id and its bytes as a "
+             "JSON string"),
     {0},
 };
 
@@ -71,7 +73,7 @@ static enum osp_status print_tokens(const struct tokenize_args *args, const stru
     return st;
 }
 
-/* The vocabulary alone: weights are not looked at. */
+/* Reads the tokenizer alone, not the weights. */
 static enum osp_status open_tokenizer(struct osp_tokenizer **out, const struct tokenize_args *args,
                                       const struct positional_args *positional)
 {
@@ -115,8 +117,8 @@ static int cmd_tokenize(int argc, char **argv)
 }
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey tokenize -p \"Hello, world\"", "the ids of a text"},
-    {"echo \"Hello\" | osprey tokenize --pieces", "one line a token"},
+    {"osprey tokenize -p \"Hello, world\"", "print the ids of a text"},
+    {"echo \"Hello\" | osprey tokenize --pieces", "print one line per token"},
     {NULL, NULL},
 };
 

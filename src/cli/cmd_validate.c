@@ -1,4 +1,5 @@
-/* `osprey validate`: is this checkpoint whole, what is in it, and what does serving it need. */
+/* `osprey validate`: checks that a checkpoint is complete, and prints its contents and the memory
+ * that serving it needs. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -20,50 +21,50 @@ static const struct option_row OPTIONS[] = {
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
     TEXT_ROW(T, model.options.device, "device", NULL, "NAME",
-             "the device to describe and to check: auto, cpu or cuda (default auto)"),
-    TEXT_ROW(T, model.options.cpu_features, "cpu-features", NULL, "LEVEL",
-             "with --device cpu: the level to check"),
+             "device to describe and check: auto, cpu or cuda (default auto)"),
+    TEXT_ROW(T, model.options.cpu_features, "cpu-features", NULL, "ISA",
+             "with --device cpu: ISA of the kernels to check"),
     MODEL_KERNEL_ROWS(T, model),
     FLAG_ROW(T, read_all, "read-all", NULL,
-             "also read every byte: finds a failing disk, warms the cache"),
+             "also read every byte: finds disk errors and warms the page cache"),
     FLAG_ROW(T, json, "json", NULL, "print the report as JSON"),
     {0},
 };
 
-/* The report's figures. X(member, text, kind): kind `n` is a number, `bytes` a size */
+/* The numbers of the report. X(member, text, kind): kind `n` is a number, `bytes` a size */
 #define REPORT_LIST(X)                                                                             \
     X(n_files, "files", n)                                                                         \
     X(n_tensors, "tensors", n)                                                                     \
-    X(file_bytes, "bytes of files", bytes)                                                         \
+    X(file_bytes, "size of files", bytes)                                                          \
     X(n_layers, "layers", n)                                                                       \
-    X(n_sliding_layers, "layers with a window", n)                                                 \
-    X(window_tokens, "window, tokens", n)                                                          \
+    X(n_sliding_layers, "sliding-window layers", n)                                                \
+    X(window_tokens, "sliding window, tokens", n)                                                  \
     X(width, "width", n)                                                                           \
     X(n_heads, "query heads", n)                                                                   \
     X(n_kv_heads, "key/value heads", n)                                                            \
     X(head_width, "head width", n)                                                                 \
     X(n_experts, "experts", n)                                                                     \
-    X(n_experts_active, "experts a token", n)                                                      \
+    X(n_experts_active, "active experts per token", n)                                             \
     X(expert_width, "expert width", n)                                                             \
     X(vocab_size, "vocabulary", n)                                                                 \
-    X(n_token_ids, "ids of the tokenizer", n)                                                      \
+    X(n_token_ids, "tokenizer ids", n)                                                             \
     X(n_parameters, "parameters", n)                                                               \
-    X(n_active_parameters, "parameters a token", n)                                                \
+    X(n_active_parameters, "active parameters per token", n)                                       \
     X(embed_bytes, "embedding", bytes)                                                             \
     X(attn_bytes, "attention", bytes)                                                              \
     X(router_bytes, "routers", bytes)                                                              \
     X(experts_bytes, "experts' weights", bytes)                                                    \
     X(norm_bytes, "norms", bytes)                                                                  \
     X(head_bytes, "output head", bytes)                                                            \
-    X(context_model_tokens, "context of the model, tokens", n)                                     \
-    X(context_tokens_max, "context served, tokens", n)                                             \
-    X(n_seqs_max, "requests at once", n)                                                           \
-    X(n_batch_tokens_max, "tokens a step", n)                                                      \
-    X(kv_cache_bytes, "KV cache, when full", bytes)                                                \
+    X(context_model_tokens, "maximum context of the model, tokens", n)                             \
+    X(context_tokens_max, "maximum context served, tokens", n)                                     \
+    X(n_seqs_max, "maximum sequences per step", n)                                                 \
+    X(n_batch_tokens_max, "maximum tokens per step", n)                                            \
+    X(kv_cache_bytes, "KV cache, maximum", bytes)                                                  \
     X(activation_bytes, "activations", bytes)                                                      \
-    X(total_bytes, "memory to serve, at most", bytes)                                              \
-    X(host_available_bytes, "memory of the host, available", bytes)                                \
-    X(device_available_bytes, "memory of the device, available", bytes)
+    X(total_bytes, "memory to serve, maximum", bytes)                                              \
+    X(host_available_bytes, "available host memory", bytes)                                        \
+    X(device_available_bytes, "available device memory", bytes)
 
 static void print_n(const char *text, int64_t n)
 {
@@ -87,8 +88,9 @@ static void print_text(const struct osp_validate_report *r, const struct validat
 #undef REPORT_PRINT
     validate_device_print(device);
     puts(r->total_bytes <= r->device_available_bytes
-             ? "The checkpoint is whole and can be served here."
-             : "The checkpoint is whole, but this machine has too little free memory to serve it.");
+             ? "The checkpoint is complete and can be served on this machine."
+             : "The checkpoint is complete, but this machine has too little free memory to serve "
+               "it.");
 }
 
 static void print_json(const struct osp_validate_report *r, const struct validate_device *device)
@@ -151,21 +153,23 @@ static int cmd_validate(int argc, char **argv)
 }
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey validate gpt-oss-20b", "every header, name, shape and size of a checkpoint"},
-    {"osprey validate --device cuda", "the card, its kernels, and whether they compute rightly"},
-    {"osprey validate gpt-oss-20b -c 131072 -np 4", "the memory for four requests of full length"},
+    {"osprey validate gpt-oss-20b", "check every header, name, shape and size of a checkpoint"},
+    {"osprey validate --device cuda", "describe the GPU and its kernels, and check their results"},
+    {"osprey validate gpt-oss-20b -c 131072 -np 4", "memory for four requests of maximum length"},
     {NULL, NULL},
 };
 
 const struct command command_validate = {
     .name = "validate",
-    .summary = "check a checkpoint and print what serving it needs",
+    .summary = "check a checkpoint and print the memory that serving it needs",
     .usage = "[MODEL] [options]",
-    .about =
-        "Nothing is served: headers, names, shapes, sizes, configuration and tokenizer are\n"
-        "checked, and an error names the file, the tensor, what was expected and what was found.\n"
-        "With a card, or with --device, also the device: what it is, which kernel each stage uses\n"
-        "and why, and every stage once against the CPU's float32 reference on a small model.",
+    .about = "Checks headers, names, shapes, sizes, configuration and tokenizer of a checkpoint "
+             "without\n"
+             "serving it. An error names the file, the tensor, the expected and the found value. "
+             "With a\n"
+             "GPU, or with --device, osprey also describes the device, lists which kernel each "
+             "stage uses\n"
+             "and why, and compares every stage with the CPU's float32 reference on a small model.",
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_positional_max = 1,

@@ -1,4 +1,4 @@
-/* The program: finds the command, or says what there is. */
+/* The program: runs the command that the first argument names. */
 #include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,8 +29,9 @@ static int run(const struct command *command, int argc, char **argv)
 
 static int unknown(const char *word)
 {
-    char *message = mem_printf("there is no command '%s'; the nearest is '%s' (osprey --help)",
-                               word, command_nearest(word));
+    char *message =
+        mem_printf("unknown command '%s'; the most similar is '%s' (osprey --help lists all)", word,
+                   command_nearest(word));
     int code = command_fail(EXIT_USAGE, message);
 
     free(message);
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
 
     if (worker_status >= 0)
         return worker_status;
-    setlocale(LC_CTYPE, ""); /* numbers keep their point */
+    setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: numbers keep the decimal point */
     if (command)
         return run(command, argc - 1, argv + 1);
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {

@@ -71,13 +71,13 @@ void validate_device_print(const struct validate_device *d)
         char key[64];
 
         snprintf(key, sizeof key, "check of %s", c->stage);
-        printf("%-30s error %.2g of its values in the worst of %d calls, limit %g: %s\n", key,
-               c->error, c->n_calls, c->limit, passes(c) ? "ok" : "FAILED");
+        printf("%-30s relative error %.2g in the worst of %d calls, limit %g: %s\n", key, c->error,
+               c->n_calls, c->limit, passes(c) ? "ok" : "FAILED");
     }
 }
 
-/* Texts of devices and kernels have no quotes or control characters but those that are left out
- * here. */
+/* Texts of devices and kernels need no escapes: quotes, backslashes and control characters are left
+ * out. */
 static void print_string(const char *text)
 {
     putchar('"');

@@ -1,5 +1,5 @@
-/* What `osprey validate` says about the device: lines that describe it, and its stages against
- * the oracle. */
+/* The device part of `osprey validate`: lines that describe the device, and the check of its stages
+ * against the oracle. */
 #ifndef CLI_VALIDATE_DEVICE_H
 #define CLI_VALIDATE_DEVICE_H
 
@@ -19,12 +19,12 @@ struct validate_device {
     int n_checks; /* 0: not checked */
 };
 
-/* Describes the device; checks it where it is a card, or was asked for by name. */
+/* Describes the device. Checks its stages if it is a GPU or --device names it. */
 CHECKED enum osp_status validate_device_read(struct validate_device *out,
                                              const struct model_args *args);
 void validate_device_release(struct validate_device *d);
 void validate_device_print(const struct validate_device *d);
-void validate_device_print_json(const struct validate_device *d); /* members behind others */
+void validate_device_print_json(const struct validate_device *d); /* members that follow others */
 int validate_device_failures(const struct validate_device *d);
 
 #endif

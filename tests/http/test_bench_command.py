@@ -91,12 +91,12 @@ def test_compare(result):
         row["tg_throughput"]["mean"] *= 0.9
     b.write_text(json.dumps(report))
     done = run("bench", "--compare", a, a, "--strict")
-    assert done.returncode == 0 and "0 changes" in done.stdout
+    assert done.returncode == 0 and "0 regressions" in done.stdout
     done = run("bench", "--compare", a, str(b))
     assert done.returncode == 0 and done.stdout.count("WORSE") == 4
     assert run("bench", "--compare", a, str(b), "--strict").returncode == 1
     assert run("bench", "--compare", a, a, "--output", f"{folder}/same.md").stdout == ""
-    assert "0 changes" in (folder / "same.md").read_text()
+    assert "0 regressions" in (folder / "same.md").read_text()
     assert run("bench", "--compare", a).returncode == 2
     assert run("bench", "--compare", a, "/nowhere.json").returncode == 1
     (folder / "bad.json").write_text("{")
@@ -104,12 +104,12 @@ def test_compare(result):
 
 
 @pytest.mark.parametrize("options, text", [
-    (["--strict"], "--strict is for --compare"),
-    (["--quality-file", "x"], "--quality-file is for --quality"),
-    (["--from", "a.json"], "--from is for --plot"),
-    (["--plain-body"], "--plain-body is for --url"),
+    (["--strict"], "--strict needs --compare"),
+    (["--quality-file", "x"], "--quality-file needs --quality"),
+    (["--from", "a.json"], "--from needs --plot"),
+    (["--plain-body"], "--plain-body needs --url"),
     (["--plot", "/nowhere/a.svg"], "/nowhere/a.svg: cannot be written"),
-    (["--matrix", "x", "--from", "y", "--plot", "a.svg"], "--matrix does not draw"),
+    (["--matrix", "x", "--from", "y", "--plot", "a.svg"], "--matrix and --plot cannot be combined"),
     (["--from", "a", "--plot", "a.svg"], "a: cannot open"),
 ])  # fmt: skip
 def test_options_that_would_say_nothing(options, text, tmp_path, monkeypatch):

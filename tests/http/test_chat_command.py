@@ -126,9 +126,9 @@ def test_a_conversation(tmp_path):
     t.ask("/help")
     assert "/effort low|medium|high" in t.read_until("Ctrl-C stops an answer")
     t.ask("/effort low")
-    t.read_until("effort is low")
+    t.read_until("effort: low")
     t.ask("/nothing")
-    t.read_until("there is no /nothing")
+    t.read_until("/nothing: unknown command")
     t.ask("/stats")
     t.read_until("1 answers, ")
     t.ask('"""Copy this exactly: naïve')
@@ -136,7 +136,7 @@ def test_a_conversation(tmp_path):
     t.type('café"""\r')
     t.read_until("tokens/s")
     t.ask("/clear")
-    t.read_until("A new conversation")
+    t.read_until("New conversation")
     t.read_until("> ")
     assert t.wait_code("\x04") == 0
     history = tmp_path / "osprey" / "chat_history"
@@ -147,13 +147,13 @@ def test_a_conversation(tmp_path):
 def test_the_history_is_there_next_time(tmp_path):
     t = Terminal(tmp_path)
     t.ask("/system Answer briefly.")
-    t.read_until("A new conversation with this instruction")
+    t.read_until("New conversation with this system prompt")
     t.ask("/exit")
     assert t.wait_code() == 0
     t = Terminal(tmp_path)
     t.read_until("> ")
     t.type("\x1b[A\x1b[A\r")  # twice up
-    t.read_until("A new conversation with this instruction")
+    t.read_until("New conversation with this system prompt")
     t.ask("/exit")
     assert t.wait_code() == 0
 

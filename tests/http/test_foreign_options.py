@@ -62,18 +62,18 @@ LLAMA = [
 
 REFUSED = [
     ("openai/gpt-oss-20b --tool-call-parser openai", "hf download openai/gpt-oss-20b"),
-    ("MODEL --nnodes 2", "only 1 is supported"),
+    ("MODEL --nnodes 2", "only the value 1 is supported"),
     ("MODEL --config server.yaml", "server.yaml"),
     ("MODEL --load-format gguf", "load format gguf"),
     ("MODEL --attention-config FLASHINFER", "must be a JSON object"),
     ("MODEL --enable-lora --lora-modules a=b", "merge them"),
     ("MODEL --ssl-keyfile key.pem --ssl-certfile cert.pem", "reverse proxy"),
-    ("MODEL --presence-penalty 1.5", "only 0 is supported"),
+    ("MODEL --presence-penalty 1.5", "only the value 0 is supported"),
     ("-hf ggml-org/gpt-oss-20b-GGUF -c 0 --jinja", "hf download openai/gpt-oss-20b"),
-    ("-m gpt-oss-20b-mxfp4.gguf -c 0", "GGUF files are not read"),
+    ("-m gpt-oss-20b-mxfp4.gguf -c 0", "osprey does not read GGUF files"),
     ("-m MODEL --api-key-file no-such-keys.txt", "--api-key-file: no-such-keys.txt"),
-    ("-m MODEL --embedding --pooling mean", "no embeddings"),
-    ("-m MODEL --rpc 192.168.88.10:50052", "one process"),
+    ("-m MODEL --embedding --pooling mean", "no embedding or reranking models"),
+    ("-m MODEL --rpc 192.168.88.10:50052", "one engine on one device"),
     ("-m MODEL --grammar-file json.gbnf", "grammar"),
 ]
 
@@ -143,7 +143,7 @@ def test_config_file_and_variables(tmp_path):
     config.write_text(f'model: "{MODEL}"\nport: 0\nserved-model-name: from-file\nmax_model_len: 4k\n'
                       "tensor-parallel-size: 1\ntrust-remote-code: true\n")
     log = serve_once(["--config", str(config)], model="from-file")
-    assert "4000 tokens of context" in log and "--trust-remote-code is ignored" in log
+    assert "context length 4000 tokens" in log and "--trust-remote-code is ignored" in log
     log = serve_once([], environment={"OSPREY_CONFIG": str(config), "OSPREY_SERVED_MODEL_NAME": "from-variable",
                                       "VLLM_MXFP4_BACKEND": "CUTLASS", "VLLM_MXFP4_MADE_UP": "1"}, model="from-variable")
     assert "VLLM_MXFP4_MADE_UP is ignored" in log and "VLLM_MXFP4_BACKEND" not in log

@@ -133,7 +133,7 @@ def test_names_and_a_line_pasted_from_elsewhere(start_server):
     ignored = [line for line in server.log if "is ignored" in line]
     assert len(ignored) == 5
     assert sum("a card's memory has no effect" in line for line in server.log) == 1
-    assert any("--trust-remote-code is ignored: no code of a checkpoint is ever run" in x for x in ignored)
+    assert any("--trust-remote-code is ignored: osprey never runs code from a checkpoint" in x for x in ignored)
 
 
 def test_defaults_of_the_command_line(start_server):
@@ -205,14 +205,14 @@ def test_a_second_signal_ends_at_once(start_server):
 
 def test_wrong_command_lines():
     cases = [
-        (["serve", "--prot", "1"], 2, "the nearest is --port"),
-        (["serve", "--port", "x"], 2, "must be a number from 0 to 65535"),
+        (["serve", "--prot", "1"], 2, "the most similar is --port"),
+        (["serve", "--port", "x"], 2, "must be a number between 0 and 65535"),
         (["serve", "--port"], 2, "needs a value"),
-        (["serve", "a", "b"], 2, "one word too many"),
-        (["serve", "--nnodes", "2"], 2, "only 1 is supported"),
+        (["serve", "a", "b"], 2, "unexpected argument"),
+        (["serve", "--nnodes", "2"], 2, "only the value 1 is supported"),
         (["serve", "openai/gpt-oss-20b", "--port", "0"], 1, "hf download openai/gpt-oss-20b"),
-        (["serve", "/nowhere", "--port", "0"], 1, "/nowhere: there is no such folder"),
-        (["srve"], 2, "the nearest is 'serve'"),
+        (["serve", "/nowhere", "--port", "0"], 1, "/nowhere: no such folder"),
+        (["srve"], 2, "the most similar is 'serve'"),
     ]
     for arguments, code, text in cases:
         done = run(*arguments)

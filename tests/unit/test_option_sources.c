@@ -133,17 +133,18 @@ static void test_file_faults(void **state)
         const char *text, *error;
     } cases[] = {
         {"port: many", ".yaml: --port many: must be a number"},
-        {"quiet: true\nports: 1", ".yaml, line 2: --ports: unknown option; the nearest is --port"},
-        {"port:", ".yaml, line 1: needs a value"},
-        {"port:80", ".yaml, line 1: needs name: value"},
-        {"just words", ".yaml, line 1: needs name: value"},
-        {"model:\n  path: x", ".yaml, line 1: needs a value"},
-        {"quiet: true\n  port: 1", ".yaml, line 2: lists and nested values are not read"},
+        {"quiet: true\nports: 1",
+         ".yaml, line 2: --ports: unknown option; the most similar is --port"},
+        {"port:", ".yaml, line 1: the value is missing"},
+        {"port:80", ".yaml, line 1: expected name: value"},
+        {"just words", ".yaml, line 1: expected name: value"},
+        {"model:\n  path: x", ".yaml, line 1: the value is missing"},
+        {"quiet: true\n  port: 1", ".yaml, line 2: lists and nested values are not supported"},
         {"- port", ".yaml, line 1: lists and nested"},
         {"api-key: |", ".yaml, line 1: only values of one line"},
-        {"api-key: 'x", ".yaml, line 1: the quotation is not closed"},
-        {"api-key: 'x' y", ".yaml, line 1: there is more behind"},
-        {"config: other.yaml", ".yaml, line 1: --config: a file names no other"},
+        {"api-key: 'x", ".yaml, line 1: the closing quote is missing"},
+        {"api-key: 'x' y", ".yaml, line 1: unexpected text after"},
+        {"config: other.yaml", ".yaml, line 1: --config: a --config file cannot name"},
         {"enable-lora: true", "merge them into the weights"},
     };
     struct args args;

@@ -1,6 +1,6 @@
-/* `osprey bench`: requests of known length, timed as their client sees them; what a source of
- * answers is, what one request's times are, and what is reported of many. The definitions are
- * llama-benchy's and, for percentiles, those of vLLM's serving benchmark (docs/bench.md). */
+/* `osprey bench`: requests of known length, timed as a client sees them. Defines the targets that
+ * run requests, the times of one request, and the report. The metrics are llama-benchy's and, for
+ * percentiles, those of vLLM's serving benchmark (docs/bench.md). */
 #ifndef CLI_BENCH_BENCH_H
 #define CLI_BENCH_BENCH_H
 
@@ -21,7 +21,7 @@ enum {
     BENCH_STAGES_MAX = 32
 };
 
-/* What is measured: prompts of depth + pp tokens, answers of tg tokens, so many at once. */
+/* A case: prompts of depth + pp tokens, outputs of tg tokens, number of concurrent requests. */
 struct bench_case {
     int pp_tokens, tg_tokens, depth_tokens, concurrency;
 };
@@ -30,26 +30,26 @@ struct bench_case {
 
 struct bench_prompt {
     int n_tokens, n_answer_tokens;
-    uint64_t seed; /* a prompt of its own, so that no cache has seen it */
+    uint64_t seed; /* every request has another prompt, so that no prefix cache has it */
 };
 
-/* Where time went inside of the engine during a request that ran alone. */
+/* Times of the stages during a request that ran alone. */
 struct stage_split {
     int n_stages;
     struct osp_stage_cost prefill[BENCH_STAGES_MAX], decode[BENCH_STAGES_MAX];
     int64_t n_decode_steps;
-    double prefill_seconds, decode_seconds; /* the engine's own, first row to last token */
+    double prefill_seconds, decode_seconds; /* by the engine's clock, first row to last token */
 };
 
-/* As its client saw it; times are clock_ns(). */
+/* As the client sees a request; times are clock_ns(). */
 struct timeline {
     uint64_t start_ns;
     uint64_t first_chunk_ns; /* the first with choices, even without text */
     uint64_t end_ns;
     uint64_t *chunk_ns; /* (n_chunks): pieces of text, of any kind */
     size_t n_chunks, n_chunks_max;
-    int n_prompt_tokens, n_tokens; /* as the engine counts; 0 = it did not say */
-    struct stage_split *split;     /* NULL: not wanted, or not known */
+    int n_prompt_tokens, n_tokens; /* by the engine's count; 0: unknown */
+    struct stage_split *split;     /* NULL: not requested, or unknown */
 };
 
 void timeline_release(struct timeline *t);
@@ -57,23 +57,22 @@ void timeline_add_chunk(struct timeline *t, uint64_t now_ns);
 
 /* ---- sources of answers ---- */
 
-struct bench_job; /* a prompt made ready, of the source's own kind */
+struct bench_job; /* a prepared prompt, of the source's own kind */
 
 struct bench_step_time {
     double steps_seconds, backend_seconds;
 };
 
-/* One kind: the engine in this process, or a server. prepare() is not timed; run() is called
- * from one thread a job, several at once, and fills the timeline's fields but for `split`, which
- * it fills when given. */
+/* One kind: the engine in this process, or a server. prepare() is not timed. run() is called by one
+ * thread per job, several concurrently; it fills the timeline, and *split if that is not NULL. */
 struct bench_source {
     void *self;
     const char *latency_mode; /* "none" or "api" */
-    double latency_seconds;   /* of an answer without a model; subtracted for est_ppt */
+    double latency_seconds;   /* of a request without inference; subtracted for est_ppt */
     enum osp_status (*prepare)(void *self, struct bench_job **out, const struct bench_prompt *p);
     enum osp_status (*run)(void *self, struct bench_job *job, struct timeline *out);
     void (*drop)(void *self, struct bench_job *job);
-    /* Time of the engine's steps so far, and of it in the backend; NULL: not known. */
+    /* Time of the engine's steps so far, and the part in the backend; NULL: unknown. */
     struct bench_step_time (*step_time)(void *self);
 };
 
@@ -99,13 +98,13 @@ CHECKED enum osp_status bench_local_open(struct bench_local *out, struct osp_mod
 void bench_local_close(struct bench_local *l); /* accepts a zeroed one */
 struct bench_source bench_local_source(struct bench_local *local);
 
-/* A server that speaks OpenAI's chat completions. */
+/* A server with the OpenAI chat completions API. */
 struct bench_http;
 struct bench_http_options {
     const char *url;   /* "http://127.0.0.1:8000", with or without /v1 */
     const char *model; /* NULL: the first of /v1/models */
     const char *api_key;
-    bool plain_body; /* only OpenAI's own fields: some servers refuse others */
+    bool plain_body; /* only fields of the OpenAI API: some servers refuse others */
 };
 CHECKED enum osp_status bench_http_open(struct bench_http **out,
                                         const struct bench_http_options *opt);
@@ -115,8 +114,8 @@ struct bench_source bench_http_source(struct bench_http *h);
 
 /* ---- results ---- */
 
-/* Speeds in tokens a second, times in seconds, shares of 1; one value a run, or for the second
- * list and the names with _req one value a request. */
+/* Speeds in tokens per second, times in seconds, shares of 1. One value per run; the second list
+ * and names with _req have one value per request. */
 #define BENCH_RUN_LIST(X)                                                                          \
     X(pp_throughput)                                                                               \
     X(pp_req_throughput)                                                                           \
@@ -136,8 +135,8 @@ struct bench_row {
     BENCH_RUN_LIST(BENCH_MEMBER)
     BENCH_REQUEST_LIST(BENCH_MEMBER)
 #undef BENCH_MEMBER
-    int n_requests, n_failed, n_short; /* short: answers of fewer tokens than asked for */
-    int n_prompt_tokens, n_tokens;     /* of the last request, as the engine counts */
+    int n_requests, n_failed, n_short; /* short: output has fewer tokens than requested */
+    int n_prompt_tokens, n_tokens;     /* of the last request, by the engine's count */
     char error[512];                   /* of the first failure */
     bool has_split;
     struct stage_split split; /* summed over the runs */
@@ -155,7 +154,7 @@ struct bench_run_options {
 /* Measures one case; failures of requests are counted in the row, not returned. */
 void bench_run_case(struct bench_row *out, const struct bench_case *c,
                     const struct bench_source *source, const struct bench_run_options *opt);
-/* The arithmetic of one run: n timelines of requests that began together. */
+/* Computes the values of one run from n timelines of requests that began together. */
 void bench_add_run(struct bench_row *row, const struct timeline *timelines, size_t n,
                    double latency_seconds);
 
@@ -169,15 +168,15 @@ struct bench_machine {
 };
 void bench_machine_read(struct bench_machine *out);
 
-/* Of a process by its number; 0 = this one. False: there is none. */
+/* Of a process by its id; 0: this one. False: there is no such process. */
 struct bench_process {
     double seconds_alive, cpu_seconds;
     int64_t peak_bytes, resident_bytes, anonymous_bytes;
 };
 bool bench_process_read(struct bench_process *out, int pid);
 
-/* A name for the weights that were measured: over the model's name and layers, config.json, and the
- * names and sizes of the checkpoint's files, not over their contents. */
+/* Identifies the measured weights: a hash of the model's name and layers, config.json, and the
+ * names and sizes of the checkpoint's files, not of their contents. */
 void bench_model_hash(char out[17], const char *folder, const char *name, int n_layers);
 
 /* ---- reports ---- */
@@ -190,7 +189,7 @@ struct bench_quality {
 
 enum { BENCH_KERNELS_MAX = 512, BENCH_ROUTINGS = 4 };
 
-/* Distinct experts that so many tokens reach in a layer. */
+/* Mean number of distinct experts that n_tokens tokens activate per layer. */
 struct bench_routing {
     int n_tokens;
     double mean, uniform;
@@ -200,7 +199,7 @@ struct bench_report {
     const struct bench_row *rows; /* (n_rows) */
     size_t n_rows;
     const char *model, *path, *device, *url, *command;
-    const char *kv_cache_dtype; /* NULL = not known */
+    const char *kv_cache_dtype; /* NULL: unknown */
     const char *latency_mode;
     double latency_seconds;
     char model_hash[17], date[24];
@@ -208,7 +207,7 @@ struct bench_report {
     int n_runs, n_threads, n_layers;
     int64_t weight_bytes, kv_cache_bytes, n_parameters;
     struct bench_machine machine;
-    double load_seconds, ready_seconds, first_token_seconds; /* 0 = not known */
+    double load_seconds, ready_seconds, first_token_seconds; /* 0: unknown */
     bool has_process;
     struct bench_process process; /* at the end */
     double cpus_busy;             /* while measuring */
@@ -224,30 +223,29 @@ struct bench_report {
 void bench_print_md(FILE *out, const struct bench_report *r);
 void bench_print_csv(FILE *out, const struct bench_report *r);
 void bench_print_json(FILE *out, const struct bench_report *r);
-/* Bytes a second of decode steps, as a share of what the probe read by turns with them; 0:
- * unknown. */
+/* Bandwidth of decode steps as a share of the probe's between the runs; 0: unknown. */
 double bench_read_share(const struct bench_row *row, const struct probe *probe);
 void bench_print_stages(FILE *out, const struct bench_row *row, const struct probe *probe);
 
 void bench_print_kernels(FILE *out, const struct bench_report *r);
 void bench_print_routing(FILE *out, const struct bench_report *r);
 
-/* Shares of a stage, for every format. */
+/* One line of the table of stages, for every format. */
 struct stage_line {
     const char *stage;
-    double ms, percent; /* a step of decode, or the whole prompt */
+    double ms, percent; /* of a decode step, or of the whole prefill */
     double bytes, gb_per_s, flops, roof_percent;
 };
 enum { STAGE_LINES_MAX = BENCH_STAGES_MAX + 1 };
-/* Lines of the prefill or of a decode step; the last is what no stage accounts for. */
+/* Lines of the prefill or of a decode step; the last one is the time outside of all stages. */
 int bench_stage_lines(struct stage_line out[STAGE_LINES_MAX], const struct bench_row *row,
                       bool decode, const struct probe *probe);
 
-/* ---- results of before ---- */
+/* ---- earlier results ---- */
 
 struct saved_row {
     struct bench_case c;
-    double pp, tg, ttft_p50; /* tokens a second; seconds */
+    double pp, tg, ttft_p50; /* tokens per second; seconds */
 };
 struct saved_bench {
     char *model, *label;
@@ -263,10 +261,10 @@ CHECKED enum osp_status saved_bench_parse(struct saved_bench *out, const char *j
 CHECKED enum osp_status saved_bench_read(struct saved_bench *out, const char *path);
 void saved_bench_release(struct saved_bench *s);
 
-/* Prints what differs; gives the number of changes for the worse beyond the limits. */
+/* Prints the differences and returns the number of regressions beyond the limits. */
 int bench_compare(FILE *out, const struct saved_bench *a, const struct saved_bench *b);
 
-/* Draws speed over context and over concurrency, a line a result. */
+/* Plots speed over context and over concurrency, one line per result. */
 CHECKED enum osp_status bench_plot(const char *path, const struct saved_bench *const *series,
                                    int n_series);
 
@@ -286,7 +284,7 @@ CHECKED enum osp_status matrix_parse(struct matrix *out, const char *text, const
 void matrix_release(struct matrix *m);
 /* Value of axis `axis` in combination `cell`. */
 const char *matrix_value(const struct matrix *m, int cell, int axis);
-/* Runs every combination in a process of its own with argv and the combination's flags. Gives the
+/* Runs every combination in a process of its own with argv and the combination's options. Sets the
  * number of failures. */
 CHECKED enum osp_status matrix_run(const struct matrix *m, char **argv, int argc, FILE *out,
                                    const char *format, int *n_failed);

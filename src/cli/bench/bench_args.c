@@ -11,52 +11,55 @@
     INT_ROW(T, member, flag, also, least, most, "N", text)
 
 const struct option_row BENCH_OPTIONS[] = {
-    LIST_ROW(pp, "pp", "-p", "tokens of the prompts (default 512)"),
-    LIST_ROW(tg, "tg", "-n", "tokens of the answers (default 64)"),
+    LIST_ROW(pp, "pp", "-p", "number of prompt tokens (default 512)"),
+    LIST_ROW(tg, "tg", "-n", "number of output tokens (default 64)"),
     LIST_ROW(depth, "depth", "-d",
-             "tokens of context in front of the prompt (default 0); they are computed too, and "
-             "pp's speed counts them"),
-    LIST_ROW(concurrency, "concurrency", NULL, "requests at once (default 1)"),
+             "number of context tokens before the prompt; they are computed and count in pp's "
+             "speed (default 0)"),
+    LIST_ROW(concurrency, "concurrency", NULL, "number of concurrent requests (default 1)"),
     COUNT_ROW(n_runs, "runs", "-r,--repetitions", 1, 1000,
-              "measured runs of each combination (default 3)"),
+              "number of measured runs of each combination (default 3)"),
     COUNT_ROW(n_warmups, "warmup-runs", NULL, 0, 1000,
-              "runs before them that do not count (default 1)"),
-    COUNT_ROW(seed, "seed", NULL, 0, 2e9, "of the prompts (default 0)"),
+              "number of warm-up runs before the measured runs (default 1)"),
+    COUNT_ROW(seed, "seed", NULL, 0, 2e9, "seed of the random prompts (default 0)"),
     SWITCH_ROW(stages, "stages",
-               "where the time went: component, time, share, bytes, GB/s, flops and share of what "
-               "a probe of this machine measures, for prompt and decode; concurrency 1 only"),
+               "print a table of stages for prefill and decode: time, share, bytes, GB/s, flops, "
+               "and the share of the machine's measured peak; needs concurrency 1"),
     SWITCH_ROW(kernels, "kernels",
-               "the kernels that ran in the steps, with grid, block and shared memory, read from "
-               "CUDA's graphs; an error when they are not those that flags asked for"),
+               "print the kernels of the steps with grid, block and shared memory, read from the "
+               "CUDA graphs; fails if they differ from the kernels that options name"),
     SWITCH_ROW(routing, "routing",
-               "also how many experts 2, 4, 16 and 64 random tokens reach in a layer, at the end"),
+               "also measure how many distinct experts 2, 4, 16 and 64 random tokens activate "
+               "per layer"),
     SWITCH_ROW(quality, "quality",
-               "also perplexity and KL divergence from the float32 reference, by the decode "
-               "arithmetic, at the end"),
+               "also measure perplexity and KL divergence from the float32 reference with the "
+               "decode kernels"),
     SWITCH_ROW(no_async_scheduling, "no-async-scheduling",
-               "plan a step, and tell of its tokens, when no other one runs"),
-    FILE_ROW(quality_file, "quality-file", "text for --quality (default: built in)"),
+               "schedule a step only after the step before it has ended"),
+    FILE_ROW(quality_file, "quality-file", "text for --quality (default: a built-in text)"),
     TEXT_ROW(T, url, "url", NULL, "URL",
-             "measure a server by its OpenAI chat completions instead, osprey's or another's; "
-             "MODEL is then its name there (default: the first that it lists)"),
-    TEXT_ROW(T, api_key, "api-key", NULL, "KEY", "for --url"),
+             "measure a server through /v1/chat/completions instead of the engine in this "
+             "process; MODEL is then the model's name on the server (default: the first one that "
+             "it lists)"),
+    TEXT_ROW(T, api_key, "api-key", NULL, "KEY", "API key for --url"),
     SWITCH_ROW(plain_body, "plain-body",
-               "with --url: send no field beyond OpenAI's (ignore_eos, min_tokens, cache_prompt)"),
+               "with --url: send only fields of the OpenAI API, without ignore_eos, min_tokens "
+               "and cache_prompt"),
     COUNT_ROW(server_pid, "server-pid", NULL, 1, 1 << 30,
-              "with --url: a process of this machine whose memory and CPU time are reported"),
-    TEXT_ROW(T, format, "format", NULL, "NAME", "md, json or csv (default md)"),
-    FILE_ROW(output, "output", "write the result there instead of standard output"),
-    FILE_ROW(plot, "plot", "draw speed over context and over concurrency (SVG)"),
-    FILE_ROW(from, "from",
-             "do not measure: take earlier results (JSON, several with commas) for --plot"),
+              "with --url: id of the server's process on this machine, to report its memory and "
+              "CPU time"),
+    TEXT_ROW(T, format, "format", NULL, "NAME", "output format: md, json or csv (default md)"),
+    FILE_ROW(output, "output", "file for the result (default: standard output)"),
+    FILE_ROW(plot, "plot", "SVG file for plots of speed over context and over concurrency"),
+    FILE_ROW(from, "from", "do not measure; plot earlier results: JSON files, separated by commas"),
     SWITCH_ROW(compare, "compare",
-               "do not measure: say what changed from A.json to B.json, the two words"),
+               "do not measure; compare two results: osprey bench --compare A.json B.json"),
     SWITCH_ROW(strict, "strict",
-               "with --compare: exit status 1 when something got slower by more than 3 % or took "
-               "1 GB more memory"),
+               "with --compare: exit with status 1 if a speed drops by more than 3 % or memory "
+               "grows by more than 1 GB"),
     FILE_ROW(matrix, "matrix",
-             "run every combination of the flags in FILE, each in a process of its own; one flag "
-             "a line with its values: --threads 1 2"),
+             "run every combination of the options in FILE, each in its own process; each line "
+             "has an option and its values: --threads 1 2"),
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
@@ -68,7 +71,7 @@ struct bench_list {
     int values[BENCH_LIST_MAX], n;
 };
 
-/* Numbers with commas, each in min to max. */
+/* Numbers from min to max, separated by commas. */
 static enum osp_status read_list(struct bench_list *out, const char *flag, const char *text,
                                  int min, int max)
 {
@@ -84,7 +87,8 @@ static enum osp_status read_list(struct bench_list *out, const char *flag, const
                         "--%s %s: each value must be between %d and %d; separate several by commas",
                         flag, text, min, max);
         if (out->n == BENCH_LIST_MAX)
-            return fail(OSP_ELIMIT, "--%s: more than %d values", flag, (int)BENCH_LIST_MAX);
+            return fail(OSP_ELIMIT, "--%s: at most %d values are allowed", flag,
+                        (int)BENCH_LIST_MAX);
         out->values[out->n++] = (int)value;
         at = *end == ',' ? end + 1 : end;
     } while (*at != '\0');
@@ -95,7 +99,10 @@ static enum osp_status add_case(struct bench_case out[BENCH_CASES_MAX], size_t *
                                 struct bench_case c)
 {
     if (*n == BENCH_CASES_MAX)
-        return fail(OSP_ELIMIT, "more than %d combinations", (int)BENCH_CASES_MAX);
+        return fail(OSP_ELIMIT,
+                    "at most %d combinations of --pp, --tg, --depth and "
+                    "--concurrency are allowed",
+                    (int)BENCH_CASES_MAX);
     out[(*n)++] = c;
     return OSP_OK;
 }

@@ -1,4 +1,4 @@
-/* What `osprey bench` was told. */
+/* The options of `osprey bench`. */
 #ifndef CLI_BENCH_BENCH_ARGS_H
 #define CLI_BENCH_BENCH_ARGS_H
 
@@ -15,7 +15,7 @@ struct bench_args {
 
 extern const struct option_row BENCH_OPTIONS[];
 
-/* All combinations, in the order depth, pp, tg, concurrency; gives their number in *n. */
+/* All combinations, in the order depth, pp, tg, concurrency; *n is their number. */
 CHECKED enum osp_status bench_cases(struct bench_case out[BENCH_CASES_MAX], size_t *n,
                                     const struct bench_args *args);
 

@@ -1,4 +1,4 @@
-/* What changed between two results: speeds by more than 3 %, memory by more than 1 GB. */
+/* Compares two results: speeds that differ by more than 3 %, memory by more than 1 GB. */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static int compare_speed(FILE *out, const char *test, double before, double afte
     if (before <= 0 && after <= 0)
         return 0;
     if (before > 0 && after <= 0)
-        change = CHANGE_WORSE; /* it failed */
+        change = CHANGE_WORSE; /* the second result has a failure */
     fprintf(out, "| %s | %.2f | %.2f | %+.1f %% | %s |\n", test, before, after,
             before > 0 ? 100 * (after / before - 1) : 0.0, CHANGE_SIGNS[change]);
     return change == CHANGE_WORSE;
@@ -62,17 +62,17 @@ static int compare_memory(FILE *out, const struct saved_bench *a, const struct s
         return 0;
     if (fabs(more) > MEMORY_BYTES)
         change = more > 0 ? CHANGE_WORSE : CHANGE_BETTER;
-    fprintf(out, "| memory at the peak | %s | %s | %+.2f GB | %s |\n",
+    fprintf(out, "| peak memory | %s | %s | %+.2f GB | %s |\n",
             format_bytes(before, (double)a->peak_bytes), format_bytes(after, (double)b->peak_bytes),
             more * 1e-9, CHANGE_SIGNS[change]);
     return change == CHANGE_WORSE;
 }
 
-/* Told, not judged: what is good enough is each setting's own matter. */
+/* Printed without a verdict: whether a change is acceptable depends on the configuration. */
 static void compare_others(FILE *out, const struct saved_bench *a, const struct saved_bench *b)
 {
     if (a->ready_seconds > 0 && b->ready_seconds > 0)
-        fprintf(out, "| start until ready, s | %.2f | %.2f | %+.2f | |\n", a->ready_seconds,
+        fprintf(out, "| time until ready, s | %.2f | %.2f | %+.2f | |\n", a->ready_seconds,
                 b->ready_seconds, b->ready_seconds - a->ready_seconds);
     if (!a->has_quality || !b->has_quality)
         return;
@@ -99,10 +99,10 @@ int bench_compare(FILE *out, const struct saved_bench *a, const struct saved_ben
     n_worse += compare_memory(out, a, b);
     compare_others(out, a, b);
     if (strcmp(a->model, b->model) != 0)
-        fprintf(out, "\nTwo models: %s and %s.\n", a->model, b->model);
+        fprintf(out, "\nThe results are of two models: %s and %s.\n", a->model, b->model);
     if (n_alone > 0)
-        fprintf(out, "\n%d tests are in only one of the two.\n", n_alone);
-    fprintf(out, "\n%d change%s for the worse (more than %.0f %% of speed, or 1 GB).\n", n_worse,
-            n_worse == 1 ? "" : "s", SPEED_PERCENT);
+        fprintf(out, "\n%d tests are in only one of the results.\n", n_alone);
+    fprintf(out, "\n%d regression%s (speed by more than %.0f %%, or memory by more than 1 GB).\n",
+            n_worse, n_worse == 1 ? "" : "s", SPEED_PERCENT);
     return n_worse;
 }

@@ -10,7 +10,7 @@
 
 enum { ERROR_BODY_BYTES_MAX = 600 };
 
-/* X(member, function, result, parameters): what is used of libcurl. */
+/* X(member, function, result, parameters): the functions of libcurl that are used. */
 #define CURL_FUNCTIONS(X)                                                                          \
     X(global_init, curl_global_init, CURLcode, (long))                                             \
     X(init, curl_easy_init, CURL *, (void))                                                        \
@@ -28,7 +28,7 @@ static struct {
 #undef CURL_MEMBER
 } lib;
 
-/* A data pointer becomes a function pointer: POSIX promises that it can. */
+/* POSIX allows the conversion from a data pointer to a function pointer. */
 static bool find(void *library, const char *name, void *into)
 {
     void *function = dlsym(library, name);
@@ -47,16 +47,17 @@ enum osp_status bench_curl_load(void)
     CURL_FUNCTIONS(CURL_FIND)
 #undef CURL_FIND
     if (!found)
-        return fail(OSP_EUNAVAILABLE,
-                    "--url needs libcurl, which cannot be loaded (%s); on Debian and Ubuntu: apt "
-                    "install libcurl4",
-                    library == NULL ? dlerror() : "a function is missing");
+        return fail(
+            OSP_EUNAVAILABLE,
+            "--url needs libcurl, which cannot be loaded (%s); on Debian and Ubuntu run apt "
+            "install libcurl4",
+            library == NULL ? dlerror() : "a function is missing");
     return lib.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
                ? OSP_OK
-               : fail(OSP_EUNAVAILABLE, "libcurl cannot be started");
+               : fail(OSP_EUNAVAILABLE, "libcurl cannot be initialized");
 }
 
-/* A call under way. */
+/* A call in flight. */
 struct transfer {
     const struct bench_call *call;
     CURL *curl;
@@ -85,7 +86,7 @@ static struct curl_slist *headers_of(const struct bench_call *call)
     struct curl_slist *headers = lib.append(NULL, "Content-Type: application/json");
     char *authorization;
 
-    headers = lib.append(headers, "Expect:"); /* no waiting for 100-continue */
+    headers = lib.append(headers, "Expect:"); /* do not wait for 100 Continue */
     if (call->api_key != NULL) {
         authorization = mem_printf("Authorization: Bearer %s", call->api_key);
         headers = lib.append(headers, authorization);
@@ -131,7 +132,7 @@ enum osp_status bench_curl_call(const struct bench_call *call)
     enum osp_status st;
 
     if (t.curl == NULL)
-        return fail(OSP_ENOMEM, "%s: libcurl has no memory", call->url);
+        return fail(OSP_ENOMEM, "%s: out of memory in libcurl", call->url);
     headers = headers_of(call);
     buf_init(&t.error_body, ERROR_BODY_BYTES_MAX);
     set_options(&t, headers);

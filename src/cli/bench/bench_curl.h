@@ -1,6 +1,5 @@
-/* HTTP requests of the benchmark, over libcurl. The library is looked for when it is needed:
- * nothing else of osprey talks to servers, and a program without it starts faster and runs
- * anywhere. */
+/* HTTP requests of the benchmark, over libcurl. The library is loaded when it is needed: no other
+ * command calls servers, so osprey starts faster and runs on machines without libcurl. */
 #ifndef CLI_BENCH_BENCH_CURL_H
 #define CLI_BENCH_BENCH_CURL_H
 
@@ -8,7 +7,7 @@
 
 #include "base/status.h"
 
-/* Bytes of the answer's body as they arrive, when its status is 200. */
+/* Called with bytes of the response body as they arrive, if the status is 200. */
 typedef void bench_body_fn(void *ctx, const char *bytes, size_t n_bytes);
 
 struct bench_call {
@@ -19,9 +18,9 @@ struct bench_call {
     void *ctx;
 };
 
-/* Loads libcurl; OSP_EUNAVAILABLE says how to get it. From the main thread, once. */
+/* Loads libcurl, once, from the main thread. OSP_EUNAVAILABLE names the package to install. */
 CHECKED enum osp_status bench_curl_load(void);
-/* From any thread after that. A status other than 200 is an error with what the server said. */
+/* From any thread after that. For a status other than 200 the error has the response's body. */
 CHECKED enum osp_status bench_curl_call(const struct bench_call *call);
 
 #endif

@@ -15,7 +15,7 @@ enum {
     LATENCY_CALLS = 5,
     ANSWER_BYTES_MAX = 4 << 20,
     BODY_BYTES_MAX = 64 << 20,
-    SHORT_WORDS = 64, /* prompts that teach how many tokens words make */
+    SHORT_WORDS = 64, /* prompts that measure how many tokens a word has */
     LONG_WORDS = 512
 };
 
@@ -25,7 +25,7 @@ struct bench_http {
     const char *api_key;
     bool plain_body;
     double latency_seconds;
-    double tokens_per_word, overhead_tokens; /* of a prompt: of its words, of the chat's format */
+    double tokens_per_word, overhead_tokens; /* of a prompt: per word, and of the chat format */
 };
 
 struct bench_job {
@@ -65,7 +65,7 @@ static enum osp_status first_model(struct bench_http *h)
     root = json_loadb(buf_text(&answer), answer.size_bytes, 0, NULL);
     id = json_string_value(json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
     if (id == NULL)
-        st = fail(OSP_EFORMAT, "%s/models: lists no model; name one with --model", h->base);
+        st = fail(OSP_EFORMAT, "%s/models lists no model; give the model's name as MODEL", h->base);
     else
         h->model = mem_strdup(id);
 out:
@@ -110,7 +110,8 @@ static void put_words(struct buf *b, int n_words, uint64_t seed)
     buf_putc(b, '"');
 }
 
-/* What keeps answers long and caches cold, by the names of vLLM, SGLang and llama-server. */
+/* Fields that keep outputs long and prefix caches unused, by the names of vLLM, SGLang and
+ * llama-server. */
 static const char LONG_AND_COLD[] = ",\"ignore_eos\":true,\"min_tokens\":%d,\"cache_prompt\":false";
 
 static enum osp_status make_body(const struct bench_http *h, char **out, int n_words,
@@ -132,8 +133,8 @@ static enum osp_status make_body(const struct bench_http *h, char **out, int n_w
     buf_puts(&b, "}");
     if (b.overflow) {
         buf_release(&b);
-        return fail(OSP_ELIMIT, "a prompt of %d words is larger than %d bytes", n_words,
-                    (int)BODY_BYTES_MAX);
+        return fail(OSP_ELIMIT, "a prompt of %d words is larger than the limit of %d bytes",
+                    n_words, (int)BODY_BYTES_MAX);
     }
     *out = buf_take(&b);
     return OSP_OK;
@@ -189,14 +190,14 @@ static enum osp_status http_run(void *self, struct bench_job *job, struct timeli
     if (sse.failed)
         st = fail(OSP_EIO, "%s: %s", url, sse.error);
     else if (out->first_chunk_ns == 0)
-        st = fail(OSP_EFORMAT, "%s: the answer has no chunk of a chat completion", url);
+        st = fail(OSP_EFORMAT, "%s: the response has no chunk of a chat completion", url);
 out:
     bench_sse_release(&sse);
     free(url);
     return st;
 }
 
-/* ---- how many tokens words make ---- */
+/* ---- tokens per word ---- */
 
 static enum osp_status count_tokens(struct bench_http *h, int n_words, double *n_tokens)
 {
@@ -218,7 +219,7 @@ static enum osp_status calibrate_tokens(struct bench_http *h)
     double few, many;
     enum osp_status st;
 
-    h->tokens_per_word = 1; /* of gpt-oss's vocabulary, should the server not count */
+    h->tokens_per_word = 1; /* for gpt-oss's vocabulary, if the server does not report usage */
     TRY(count_tokens(h, SHORT_WORDS, &few));
     TRY(count_tokens(h, LONG_WORDS, &many));
     if (few > 0 && many > few) {

@@ -1,5 +1,5 @@
-/* Results for programs: llama-benchy's JSON with times in milliseconds, and under names of our own
- * what it does not have. */
+/* Results as JSON: llama-benchy's format with times in milliseconds, and further members for the
+ * values that it does not have. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -124,12 +124,12 @@ static void put_model(struct buf *b, const struct bench_report *r)
     buf_printf(b, ", \"threads\": %d,\n", r->n_threads);
 }
 
-/* The best of a kind, and then all. */
+/* The best peak of each kind, then all peaks. */
 static void put_probe(struct buf *b, const struct probe *p)
 {
     buf_printf(b, "  \"probe\": {\"threads\": %d, \"read_gb_per_s\": %.4f, \"read_kernel\": \"%s\"",
                p->n_threads, p->read_bytes_per_s * 1e-9, p->read_name);
-    if (p->read_mean_bytes_per_s > 0) /* a card's probe has none */
+    if (p->read_mean_bytes_per_s > 0) /* a GPU's probe does not measure it */
         buf_printf(b, ", \"read_mean_gb_per_s\": %.4f", p->read_mean_bytes_per_s * 1e-9);
     for (int kind = 0; kind < N_PROBE_KINDS; kind++) {
         const struct probe_peak *best = probe_best(p, (enum probe_kind)kind);

@@ -1,4 +1,4 @@
-/* What a step is made of: which kernels ran, and how many experts its tokens reach. */
+/* The kernels of the steps, and the number of experts that their tokens activate. */
 #include "cli/bench/bench.h"
 
 static bool is_same_step(const struct osp_kernel_use *a, const struct osp_kernel_use *b)
@@ -9,7 +9,7 @@ static bool is_same_step(const struct osp_kernel_use *a, const struct osp_kernel
 static void print_step(FILE *out, const struct osp_kernel_use *k)
 {
     fprintf(out,
-            "\nKernels of a step of %d row%s (%d of prompts) in %d sequence%s, run %lld times:\n\n"
+            "\nKernels of a step of %d row%s (%d prefill) in %d sequence%s, run %lld times:\n\n"
             "| kernel | calls | grid | block | shared bytes |\n|:---|---:|---:|---:|---:|\n",
             k->n_rows, k->n_rows == 1 ? "" : "s", k->n_prompt_rows, k->n_seqs,
             k->n_seqs == 1 ? "" : "s", (long long)k->n_steps);
@@ -32,7 +32,7 @@ void bench_print_routing(FILE *out, const struct bench_report *r)
 {
     if (!r->has_routing)
         return;
-    fprintf(out, "\n| random tokens | experts a layer, mean | if all were as likely | ratio |\n"
+    fprintf(out, "\n| random tokens | experts per layer, mean | uniform routing | ratio |\n"
                  "|---:|---:|---:|---:|\n");
     for (int i = 0; i < BENCH_ROUTINGS; i++)
         fprintf(out, "| %d | %.2f | %.2f | %.3f |\n", r->routing[i].n_tokens, r->routing[i].mean,

@@ -15,7 +15,7 @@ struct bench_job {
 
 /* ---- prompts ---- */
 
-/* Any id of the model is a prompt; low ones exist in every vocabulary's ordinary part. */
+/* Random ids; low ids are ordinary tokens in every vocabulary. */
 static int32_t ordinary_ids(const struct bench_local *l)
 {
     struct osp_model_info info;
@@ -76,15 +76,15 @@ static void subtract(struct osp_stage_cost *out, const struct bench_snapshot *a,
     }
 }
 
-/* Every step embeds once. */
+/* Every step has one embed stage. */
 static int64_t steps_of(const struct bench_snapshot *s)
 {
     return s->n > 0 ? s->costs[0].n_calls : 0;
 }
 
-/* A step's costs are published before its notification, and the first step that brings a
- * request's token ends its prompt: so the costs of the prompt are exactly those of this moment.
- * A notification of the request before, which may come late, finds no step since. */
+/* A step's costs are published before its notification, and the step that yields a request's first
+ * token ends its prefill. So the costs at this notification are exactly those of the prefill. A
+ * late notification of the previous request changes nothing: no step has run since. */
 static void on_step(void *ctx)
 {
     struct bench_local *l = ctx;
@@ -106,7 +106,7 @@ static void request_snapshot(struct bench_local *l, const struct bench_snapshot 
     pthread_mutex_unlock(&l->lock);
 }
 
-/* The client may hear of the token before the engine's thread has come to its notification. */
+/* The client may receive the token before the engine thread sends its notification. */
 static struct bench_snapshot wait_for_snapshot(struct bench_local *l)
 {
     struct bench_snapshot s;
@@ -119,7 +119,7 @@ static struct bench_snapshot wait_for_snapshot(struct bench_local *l)
     return s;
 }
 
-/* A request that ran alone: what follows its first token is decode, a token a step. */
+/* Of a request that runs alone: after its first token every step decodes one token. */
 static void write_split(struct stage_split *out, struct bench_local *l,
                         const struct bench_snapshot *before, const struct osp_usage *usage)
 {
@@ -137,8 +137,8 @@ static void write_split(struct stage_split *out, struct bench_local *l,
 
 /* ---- a request ---- */
 
-/* A token that ends inside a character has no text yet, so the first piece of text may be late: the
- * engine knows when the first token was drawn. */
+/* A token that ends inside a UTF-8 character has no text yet, so the first text can be late. The
+ * engine reports when it sampled the first token. */
 static void set_first_token(struct timeline *t, const struct osp_usage *usage)
 {
     uint64_t first_ns =
@@ -185,7 +185,7 @@ static enum osp_status local_run(void *self, struct bench_job *job, struct timel
                      .has_seed = true},
         .raw = true,
         .ignore_stop_tokens = true,
-        .no_prefix_cache = true, /* what is measured is computed */
+        .no_prefix_cache = true, /* every prompt token is computed */
     };
     const struct bench_snapshot before = take_snapshot(l);
     struct osp_request *request = NULL;
@@ -204,8 +204,8 @@ out:
     return st;
 }
 
-/* Where the host's threads compute, the stages' own times are the backend's: the engine's figure
- * has what it does itself between a step's begin and its results. */
+/* Where host threads compute, the backend's time is the sum of the stages' times: the engine's time
+ * also includes its own work between the start of a step and its results. */
 static struct bench_step_time local_step_time(void *self)
 {
     const struct bench_local *l = self;

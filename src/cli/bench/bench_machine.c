@@ -1,4 +1,4 @@
-/* What was measured on: the machine by /proc, the process by its status, the weights by a hash. */
+/* Facts for the report: the machine by /proc, the process by its status, the weights by a hash. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { LINE_BYTES_MAX = 8192, HASHED_FILES_MAX = 4096, CONFIG_BYTES_MAX = 16 << 
 
 /* ---- the machine ---- */
 
-/* What follows "key : " of a line, or NULL. */
+/* The value of a line "key : value"; NULL: another key. */
 static const char *value_of(const char *line, const char *key)
 {
     size_t n = strlen(key);
@@ -32,7 +32,7 @@ static void trim_line(char *out, size_t size, const char *value)
     snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
 }
 
-/* Of all flags, those that decide which kernels run. */
+/* The CPU flags that decide which kernels run. */
 static void keep_flags(struct bench_machine *m, const char *flags)
 {
     static const char *const WANTED[] = {

@@ -1,5 +1,5 @@
-/* `osprey bench --matrix FILE`: the file, and what its combinations are. A line is a flag and its
- * values, "--threads 1 2"; a flag alone is tried without and with; # begins a comment. */
+/* `osprey bench --matrix FILE`: reads the file and lists its combinations. A line has an option and
+ * its values, "--threads 1 2"; an option alone is run without and with; # begins a comment. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static enum osp_status add_value(struct matrix_axis *a, const char *word, size_t
     return OSP_OK;
 }
 
-/* A flag without values: off, then on. */
+/* An option without values: off, then on. */
 static void add_switch(struct matrix_axis *a)
 {
     a->values[a->n_values++] = mem_strdup("false");
@@ -44,12 +44,12 @@ static enum osp_status parse_line(struct matrix *m, const char *s, size_t n_byte
         } else {
             if (strncmp(s, "--", 2) != 0)
                 return fail(OSP_EFORMAT,
-                            "%s, line %d: begins with \"%.*s\", expected a flag such as "
+                            "%s, line %d: begins with \"%.*s\", expected an option such as "
                             "--threads",
                             name, line, (int)n, s);
             if (m->n_axes == MATRIX_AXES_MAX)
-                return fail(OSP_ELIMIT, "%s, line %d: more than %d flags", name, line,
-                            (int)MATRIX_AXES_MAX);
+                return fail(OSP_ELIMIT, "%s, line %d: more than the limit of %d options", name,
+                            line, (int)MATRIX_AXES_MAX);
             a = &m->axes[m->n_axes++];
             a->flag = mem_strndup(s, n);
         }
@@ -67,9 +67,12 @@ static enum osp_status count_cells(struct matrix *m, const char *name)
     for (int i = 0; i < m->n_axes; i++) {
         m->n_cells *= m->axes[i].n_values;
         if (m->n_cells > MATRIX_CELLS_MAX)
-            return fail(OSP_ELIMIT, "%s: more than %d combinations", name, (int)MATRIX_CELLS_MAX);
+            return fail(OSP_ELIMIT, "%s: more than the limit of %d combinations", name,
+                        (int)MATRIX_CELLS_MAX);
     }
-    return m->n_axes > 0 ? OSP_OK : fail(OSP_EFORMAT, "%s: names no flag", name);
+    return m->n_axes > 0 ? OSP_OK
+                         : fail(OSP_EFORMAT,
+                                "%s: has no option; expected a line such as --threads 1 2", name);
 }
 
 enum osp_status matrix_parse(struct matrix *out, const char *text, const char *name)

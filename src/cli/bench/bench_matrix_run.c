@@ -1,4 +1,4 @@
-/* Runs a matrix: osprey itself, once a combination, in a fresh process whose JSON is read back. */
+/* Runs a matrix: starts osprey once per combination in a new process and reads its JSON. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,12 +15,12 @@ enum { OUTPUT_BYTES_MAX = 64 << 20, MESSAGE_BYTES_MAX = 64 << 10, ERROR_BYTES = 
 
 struct cell {
     struct saved_bench result;
-    char error[ERROR_BYTES]; /* it failed; "" = it did not */
+    char error[ERROR_BYTES]; /* "": it succeeded */
 };
 
 /* ---- the child's command line ---- */
 
-/* Flags of this process that the children must not see, with their value. */
+/* Options of this process, with their values, that the child processes do not get. */
 static bool is_own(const char *word)
 {
     static const char *const OWN[] = {"--matrix", "--format", "--output", "--plot"};
@@ -34,7 +34,7 @@ static bool is_own(const char *word)
     return false;
 }
 
-/* argv of cell `index`; later flags win over earlier ones. */
+/* argv of cell `index`; later options override earlier ones. */
 static char **child_argv(const struct matrix *m, int index, char **argv, int argc)
 {
     char **out = mem_new(((size_t)argc + MATRIX_AXES_MAX + 4) * sizeof *out);
@@ -64,7 +64,7 @@ static void free_argv(char **argv)
 
 static void exec_child(char **argv, int out, int err)
 {
-    unsetenv("OSPREY_MATRIX"); /* this process's own wishes, as is_own() knows them */
+    unsetenv("OSPREY_MATRIX"); /* options of this process, as in is_own() */
     unsetenv("OSPREY_OUTPUT");
     unsetenv("OSPREY_PLOT");
     dup2(out, STDOUT_FILENO);
@@ -73,7 +73,7 @@ static void exec_child(char **argv, int out, int err)
     _exit(127);
 }
 
-/* Starts it with both outputs in files without a name. */
+/* Starts the child with standard output and standard error in unnamed files. */
 static enum osp_status run_child(char **argv, FILE *out, FILE *err, int *status)
 {
     pid_t pid;
@@ -81,12 +81,12 @@ static enum osp_status run_child(char **argv, FILE *out, FILE *err, int *status)
     fflush(NULL);
     pid = fork();
     if (pid < 0)
-        return fail(OSP_ENOMEM, "no process can be started: %s", strerror(errno));
+        return fail(OSP_ENOMEM, "cannot start a process: %s", strerror(errno));
     if (pid == 0)
         exec_child(argv, fileno(out), fileno(err));
     while (waitpid(pid, status, 0) < 0)
         if (errno != EINTR)
-            return fail(OSP_EIO, "a process is lost: %s", strerror(errno));
+            return fail(OSP_EIO, "cannot wait for a process: %s", strerror(errno));
     return OSP_OK;
 }
 
@@ -101,7 +101,7 @@ static void read_back(struct buf *b, FILE *f)
             break;
 }
 
-/* The last line of what it said, without "osprey: ". */
+/* The last line of the child's standard error, without "osprey: ". */
 static void last_line(char out[ERROR_BYTES], const struct buf *said, int status)
 {
     const char *text = buf_text(said), *line = text;
@@ -147,7 +147,7 @@ static enum osp_status run_cell(struct cell *c, char **argv)
     enum osp_status st;
 
     if (out == NULL || err == NULL) {
-        st = fail(OSP_EIO, "no temporary file: %s", strerror(errno));
+        st = fail(OSP_EIO, "cannot create a temporary file: %s", strerror(errno));
         goto out;
     }
     TRY(run_child(argv, out, err, &status));
@@ -205,7 +205,7 @@ static void put_failure(FILE *out, const char *error, bool quality, bool csv)
 
     for (int i = 0; i < 6 + (quality ? 4 : 0); i++)
         fputs(bar, out);
-    for (; *error; error++) /* no sign of the table's own */
+    for (; *error; error++) /* without the separators of the table */
         fputc(strchr("|,\"", *error) != NULL ? ' ' : *error, out);
 }
 

@@ -1,5 +1,5 @@
-/* A measurement from the first option to the report: opens the engine or a server, runs every
- * case, and writes down what it ran on. */
+/* A measurement: opens the engine or a server, runs every case, and collects facts about the
+ * machine for the report. */
 #include "cli/bench/bench_measure.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct bench {
     struct bench_local local;
     struct bench_http *http; /* a server */
     struct bench_source source;
-    struct probe_run *probe_run; /* of the host's, while cases run */
+    struct probe_run *probe_run; /* of the host, while cases run */
     struct osp_model_info info;
     char *name, *path, *device;
 };
@@ -46,7 +46,7 @@ static void end_progress(void)
 
 /* ---- opening ---- */
 
-/* Unless told otherwise: room for the longest request, and for as many as run at once. */
+/* Defaults: context for the longest request, and one sequence per concurrent request. */
 static struct model_args fit_model_args(const struct bench *b)
 {
     struct model_args m = b->args->model;
@@ -75,7 +75,7 @@ static double alive_seconds(void)
     return bench_process_read(&p, 0) ? p.seconds_alive : 0;
 }
 
-/* How long after the start an answer's first token can be there. */
+/* Time from the start to the first token. */
 static enum osp_status measure_first_token(struct bench *b)
 {
     const struct bench_prompt prompt = {.n_tokens = FIRST_PROMPT_TOKENS, .n_answer_tokens = 1};
@@ -105,7 +105,7 @@ static void describe_model(struct bench *b)
     r->kv_cache_bytes = b->info.kv_cache_bytes;
     r->kv_cache_dtype = b->info.kv_cache_dtype;
     r->load_seconds = b->info.load_seconds;
-    r->model = b->name = mem_strdup(b->info.name); /* they outlive the model */
+    r->model = b->name = mem_strdup(b->info.name); /* copies that outlive the model */
     r->path = b->path = printable_new(b->info.path);
     r->device = b->device = mem_strdup(b->info.device);
     bench_model_hash(r->model_hash, b->info.path, r->model, b->info.n_layers);
@@ -182,7 +182,7 @@ static void measure_cases(struct bench *b)
                           ((double)(clock_ns() - begin_ns) * 1e-9);
 }
 
-/* With the measured model closed: it would take memory beside the two that are compared. */
+/* The measured model is closed: it would take memory beside the two that are compared. */
 static enum osp_status measure_quality(struct bench *b, const struct positional_args *positional)
 {
     const struct quality_options opt = {.file = b->args->quality_file, .decode = true};
@@ -206,8 +206,8 @@ out:
     return st;
 }
 
-/* With a model of its own: its steps are looked into, which those that are replayed do not
- * allow. */
+/* With a model of its own that runs without CUDA graphs: the router's results are read in the
+ * middle of a step. */
 static enum osp_status measure_routing(struct bench *b, const struct positional_args *positional)
 {
     static const int counts[BENCH_ROUTINGS] = {2, 4, 16, 64};
@@ -231,13 +231,13 @@ out:
     return st;
 }
 
-/* The threads of the probe lie as those of the model did. */
+/* The probe's threads are bound like those of the model. */
 static const char *probe_affinity(const struct bench_args *args)
 {
     return args->model.options.cpu_affinity != NULL ? args->model.options.cpu_affinity : "auto";
 }
 
-/* A card's, in the form of the host's. */
+/* A GPU's peaks, in the form of the host's probe. */
 static enum osp_status probe_device(struct bench *b)
 {
     struct bench_report *r = &b->report;
@@ -246,7 +246,7 @@ static enum osp_status probe_device(struct bench *b)
 
     TRY(osp_model_peaks(b->model, &peaks));
     r->probe = (struct probe){.read_bytes_per_s = peaks.read_bytes_per_s,
-                              .read_name = "the card",
+                              .read_name = "the GPU",
                               .peaks = {{peaks.flops_name, PROBE_BF16, peaks.flops_per_s}},
                               .n_peaks = 1};
     r->has_probe = true;
@@ -254,7 +254,7 @@ out:
     return st;
 }
 
-/* Between the engine's end and the model's. */
+/* Called after the engine is closed and before the model is. */
 static enum osp_status read_engine_stats(struct bench *b)
 {
     struct bench_report *r = &b->report;

@@ -1,4 +1,4 @@
-/* A measurement of all cases that the command line asks for, and its report. */
+/* A measurement of all cases on the command line, and its report. */
 #ifndef CLI_BENCH_BENCH_MEASURE_H
 #define CLI_BENCH_BENCH_MEASURE_H
 
@@ -6,8 +6,8 @@
 
 struct bench;
 
-/* Gives the caller a measurement to bench_free(); failures of single requests are counted in the
- * report's rows. `command` is borrowed: the line that the report names. */
+/* Gives a measurement to bench_free(). Failures of single requests are counted in the report's
+ * rows. `command`: the command line for the report, borrowed. */
 CHECKED enum osp_status bench_measure(struct bench **out, const struct bench_args *args,
                                       const struct positional_args *positional,
                                       const char *command);

@@ -24,7 +24,7 @@ static enum osp_status open_file(FILE **out, const char *path, const char *mode)
                         : fail(OSP_EIO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-/* What is there stays as it is until there is something new. */
+/* Opens for append, so that an existing file keeps its content until there is a new result. */
 static enum osp_status check_writable(const char *path)
 {
     enum osp_status st = OSP_OK;
@@ -43,7 +43,7 @@ enum osp_status bench_output_check(const struct bench_args *args)
     enum osp_status st;
 
     if (find_format(args->format) == NULL)
-        return fail(OSP_EINVAL, "--format %s: there are md, json, csv", args->format);
+        return fail(OSP_EINVAL, "--format %s: must be md, json or csv", args->format);
     TRY(check_writable(args->output));
     TRY(check_writable(args->plot));
 out:
@@ -69,7 +69,7 @@ enum osp_status bench_output_close(FILE *out, const struct bench_args *args)
                   : OSP_OK;
 }
 
-/* The plot's input is the report as others would read it. */
+/* The plot reads the report back from its JSON. */
 static enum osp_status plot_report(const char *path, const struct bench_report *r)
 {
     struct saved_bench saved = {.n_rows = 0};
@@ -80,7 +80,7 @@ static enum osp_status plot_report(const char *path, const struct bench_report *
     enum osp_status st;
 
     if (memory == NULL)
-        return fail(OSP_ENOMEM, "%s: no memory for the plot", path);
+        return fail(OSP_ENOMEM, "%s: out of memory for the plot", path);
     bench_print_json(memory, r);
     fclose(memory);
     TRY(saved_bench_parse(&saved, json, n_bytes, r->model));

@@ -1,5 +1,5 @@
-/* Speed over context and over concurrency as SVG: four small charts, a line a result. Written by
- * hand, so that drawing needs no other program. */
+/* Speed over context and over concurrency as SVG: four small charts with one line per result. The
+ * SVG is written directly, so that plots need no other program. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct point {
     double x, y;
 };
 
-/* What a chart shows of a row; false: the row is not part of it. */
+/* The point of a row in a chart; false: the row is not in the chart. */
 typedef bool point_fn(struct point *out, const struct saved_row *row);
 
 static bool pp_over_context(struct point *out, const struct saved_row *r)
@@ -59,10 +59,10 @@ static const struct chart {
     const char *title, *x;
     point_fn *point;
 } CHARTS[] = {
-    {"prompt, tokens/s", "context, tokens", pp_over_context},
+    {"prefill, tokens/s", "context, tokens", pp_over_context},
     {"decode, tokens/s", "context, tokens", tg_over_context},
-    {"prompt, tokens/s of all", "requests at once", pp_over_concurrency},
-    {"decode, tokens/s of all", "requests at once", tg_over_concurrency},
+    {"prefill, tokens/s, total", "concurrent requests", pp_over_concurrency},
+    {"decode, tokens/s, total", "concurrent requests", tg_over_concurrency},
 };
 
 /* ---- text ---- */
@@ -93,7 +93,7 @@ static double round_up(double value)
 
 /* ---- a chart ---- */
 
-/* Where it lies and what its axes span; both begin at 0. */
+/* Position of the chart and range of its axes, which begin at 0. */
 struct frame {
     double left, top, x_max, y_max;
 };
@@ -138,7 +138,7 @@ static int by_x(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Points of a series in order of x; of several at the same x, the first row's. */
+/* Points of a series in order of x; if several have the same x, the first row's. */
 static int series_points(struct point out[BENCH_CASES_MAX], const struct saved_bench *s,
                          point_fn *point)
 {

@@ -1,5 +1,4 @@
-/* Runs a case: so many requests at once, each in a thread of its own, and the arithmetic from their
- * times to speeds. */
+/* Runs a case: concurrent requests, one thread for each, and computes speeds from their times. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +41,13 @@ static uint64_t last_token_ns(const struct timeline *t)
     return t->n_chunks > 0 ? t->chunk_ns[t->n_chunks - 1] : t->end_ns;
 }
 
-/* Tokens of the answer: as the engine counts, else a token a piece. */
+/* Output tokens: the engine's count, or one token per piece of text if there is no count. */
 static double tokens_of(const struct timeline *t)
 {
     return t->n_tokens > 0 ? (double)t->n_tokens : (double)t->n_chunks;
 }
 
-/* llama-benchy's rule: the engine's count if it is near what was asked for. */
+/* llama-benchy's rule: the engine's count if it is near the requested number. */
 static double prompt_tokens_of(const struct bench_case *c, const struct timeline *t)
 {
     double asked = c->depth_tokens + c->pp_tokens, said = t->n_prompt_tokens;
@@ -87,7 +86,7 @@ static void add_request(struct bench_row *row, const struct timeline *t, double 
 
 /* ---- a run ---- */
 
-/* Most tokens in a second; a piece counts as the tokens that it has on average. */
+/* Peak tokens in any second; a piece of text counts as the mean number of tokens per piece. */
 static double peak_of(const struct timeline *t, size_t n, uint64_t begin_ns)
 {
     struct samples times = {0};
@@ -105,7 +104,7 @@ static double peak_of(const struct timeline *t, size_t n, uint64_t begin_ns)
     return peak;
 }
 
-/* Beginning and end of the batch's two phases. */
+/* Start and end of the batch's prefill and decode phases. */
 struct span {
     uint64_t begin_ns, first_token_ns, last_first_token_ns, end_ns;
     double n_prompt, n_tokens;
@@ -140,7 +139,7 @@ void bench_add_run(struct bench_row *row, const struct timeline *t, size_t n,
         samples_add(&row->peak_req_throughput, peak_of(&t[i], 1, s.begin_ns));
     }
     samples_add(&row->peak_throughput, peak_of(t, n, s.begin_ns));
-    if (n == 1) { /* alone, the batch is the request */
+    if (n == 1) { /* the batch is one request */
         add_throughput(&row->pp_throughput, s.n_prompt, row->est_ppt.values[row->est_ppt.n - 1]);
         add_throughput(&row->tg_throughput, s.n_tokens - 1, seconds(first_token_ns(t), t->end_ns));
         return;
@@ -206,7 +205,8 @@ static void note_failure(struct bench_row *row, const char *message)
         snprintf(row->error, sizeof row->error, "%s", message);
 }
 
-/* All requests of a run; gives how many have an answer, moved to the front of `timelines`. */
+/* All requests of a run. Returns the number of successful ones, which it moves to the front of
+ * `timelines`. */
 static size_t run_concurrent(struct bench_row *row, struct runner *runners, size_t n,
                              struct timeline *timelines)
 {
@@ -217,8 +217,8 @@ static size_t run_concurrent(struct bench_row *row, struct runner *runners, size
     for (size_t i = 0; i < n; i++) {
         runners[i].start = &start;
         if (i > 0 && pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]) != 0) {
-            log_error("no thread for request %zu of %zu", i + 1, n);
-            abort(); /* those that began would wait for it for ever */
+            log_error("cannot start the thread of request %zu of %zu", i + 1, n);
+            abort(); /* the started threads would wait for it forever */
         }
     }
     runner_main(&runners[0]);
@@ -234,7 +234,7 @@ static size_t run_concurrent(struct bench_row *row, struct runner *runners, size
     return n_answered;
 }
 
-/* Prompts for a run; false when one could not be made. */
+/* Makes the prompts of a run; false: one failed. */
 static bool prepare(struct bench_row *row, struct runner *runners, size_t n,
                     const struct bench_source *source, uint64_t seed)
 {
@@ -252,8 +252,8 @@ static bool prepare(struct bench_row *row, struct runner *runners, size_t n,
     return true;
 }
 
-/* The share of a run's steps that was not the backend's: planning, laying out batches, handing
- * out tokens, and whatever kept the engine's thread from running. */
+/* The share of the steps' time outside of the backend: scheduling, building batches, publishing
+ * tokens, and time in which the engine thread did not run. */
 static void add_outside(struct bench_row *row, const struct bench_step_time *before,
                         const struct bench_step_time *after)
 {

@@ -1,4 +1,4 @@
-/* Results of before, read back from JSON: ours, or llama-benchy's, which has the same rows. */
+/* Reads earlier results from JSON: osprey's, or llama-benchy's, which has the same rows. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static enum osp_status read_row(struct saved_row *out, const json_t *row, const 
     };
     if (out->c.concurrency < 1 || out->c.pp_tokens < 0 || out->c.tg_tokens < 0)
         return fail(OSP_EFORMAT,
-                    "%s: benchmarks: a row without concurrency, prompt_size and "
+                    "%s: benchmarks: a row lacks concurrency, prompt_size or "
                     "response_size",
                     name);
     return OSP_OK;
@@ -45,7 +45,10 @@ static enum osp_status read_rows(struct saved_bench *out, const json_t *root, co
     enum osp_status st = OSP_OK;
 
     if (!json_is_array(rows))
-        return fail(OSP_EFORMAT, "%s: has no array \"benchmarks\"", name);
+        return fail(
+            OSP_EFORMAT,
+            "%s: has no array \"benchmarks\"; expected a result of osprey bench --format json",
+            name);
     if (json_array_size(rows) > BENCH_CASES_MAX)
         return fail(OSP_ELIMIT, "%s: has %zu rows, limit is %d", name, json_array_size(rows),
                     (int)BENCH_CASES_MAX);

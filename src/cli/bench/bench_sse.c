@@ -25,7 +25,7 @@ static void set_error(struct bench_sse *s, const char *text)
     s->failed = true;
 }
 
-/* Text of any kind: content, reasoning by either name, a call. */
+/* Text of any kind: content, reasoning by either name, or a tool call. */
 static bool has_text(const json_t *delta)
 {
     static const char *const NAMES[] = {"content", "reasoning", "reasoning_content"};
@@ -66,7 +66,7 @@ static void read_event(struct bench_sse *s, const json_t *event, uint64_t now_ns
         t->first_chunk_ns = now_ns;
     if (has_text(json_object_get(choice, "delta")))
         timeline_add_chunk(t, now_ns);
-    t->end_ns = now_ns; /* of the answer: what follows are figures */
+    t->end_ns = now_ns; /* of the output; later events hold usage only */
 }
 
 static void read_line(struct bench_sse *s, uint64_t now_ns)
@@ -76,14 +76,14 @@ static void read_line(struct bench_sse *s, uint64_t now_ns)
     json_t *event;
 
     if (strncmp(data, DATA, strlen(DATA)) != 0)
-        return; /* a comment, an event's name */
+        return; /* a comment or an event name */
     data += strlen(DATA);
     data += strspn(data, " ");
     if (strcmp(data, "[DONE]") == 0)
         return;
-    event = json_loads(data, JSON_ALLOW_NUL, &error); /* a model may say one */
+    event = json_loads(data, JSON_ALLOW_NUL, &error); /* a model can output a NUL */
     if (event == NULL)
-        set_error(s, "an event that is no JSON");
+        set_error(s, "an event that is not JSON");
     else
         read_event(s, event, now_ns);
     json_decref(event);
@@ -94,7 +94,7 @@ void bench_sse_push(struct bench_sse *s, const char *bytes, size_t n_bytes, uint
     for (size_t i = 0; i < n_bytes; i++) {
         if (bytes[i] != '\n') {
             if (bytes[i] != '\r' && !buf_putc(&s->line, bytes[i]))
-                set_error(s, "a line that is too long");
+                set_error(s, "a line longer than the limit");
             continue;
         }
         read_line(s, now_ns);

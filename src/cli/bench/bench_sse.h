@@ -1,4 +1,4 @@
-/* Reads a streamed chat completion as it arrives: lines, events, what is in their JSON. */
+/* Parses a streamed chat completion as it arrives: lines, events, and their JSON. */
 #ifndef CLI_BENCH_BENCH_SSE_H
 #define CLI_BENCH_BENCH_SSE_H
 
@@ -7,8 +7,8 @@
 
 struct bench_sse {
     struct timeline *timeline; /* borrowed */
-    struct buf line;           /* that is not complete yet */
-    bool failed;               /* the stream carried an error, or a line that is none */
+    struct buf line;           /* an incomplete line */
+    bool failed;               /* the stream has an error event or an invalid line */
     char error[512];
 };
 

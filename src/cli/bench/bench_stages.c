@@ -1,9 +1,9 @@
-/* The breakdown: where the time of a prompt and of a decode step went, and how near each stage came
- * to what the machine can do. */
+/* The table of stages: time of a prefill and of a decode step, and how near each stage comes to the
+ * roofline of the machine. */
 #include "cli/bench/bench.h"
 
-/* The least time that bytes and operations take, by the probe. Operations count against the fastest
- * of its arithmetics, so that no stage looks better than it is. */
+/* The minimum time for bytes and operations by the probe. Operations count against the probe's
+ * fastest data type, so that no stage looks better than it is. */
 static double roof_seconds(const struct probe *p, double bytes, double flops)
 {
     double ops = probe_ops_per_s(p);
@@ -54,7 +54,7 @@ int bench_stage_lines(struct stage_line out[STAGE_LINES_MAX], const struct bench
     return s->n_stages + 1;
 }
 
-/* Without a probe there is no roofline. */
+/* The roofline needs a probe. */
 static void print_table(FILE *out, const struct stage_line *lines, int n, bool has_probe)
 {
     struct stage_line sum = {.stage = "sum"};
@@ -97,18 +97,20 @@ void bench_print_stages(FILE *out, const struct bench_row *row, const struct pro
     int n = bench_stage_lines(lines, row, false, probe);
 
     if (n > 0) {
-        fprintf(out, "\nPrompt of %d tokens, mean of %d run%s:\n\n", c->depth_tokens + c->pp_tokens,
-                row->n_split_runs, row->n_split_runs == 1 ? "" : "s");
+        fprintf(out, "\nPrefill of %d tokens, mean of %d run%s:\n\n",
+                c->depth_tokens + c->pp_tokens, row->n_split_runs,
+                row->n_split_runs == 1 ? "" : "s");
         print_table(out, lines, n, probe != NULL);
     }
     n = bench_stage_lines(lines, row, true, probe);
     if (n > 0) {
-        fprintf(out, "\nA decode step after %d tokens, mean of %lld steps:\n\n",
+        fprintf(out, "\nDecode step after %d tokens, mean of %lld steps:\n\n",
                 c->depth_tokens + c->pp_tokens, (long long)row->split.n_decode_steps);
         print_table(out, lines, n, probe != NULL);
         if (bench_read_share(row, probe) > 0)
             fprintf(out,
-                    "\nbytes a second of steps / of reading alone by turns with them: %.1f %%\n",
+                    "\nbandwidth of decode steps / bandwidth of the memory probe between them: "
+                    "%.1f %%\n",
                     100 * bench_read_share(row, probe));
     }
 }

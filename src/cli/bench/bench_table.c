@@ -1,5 +1,5 @@
-/* Results for people: llama-benchy's table, percentiles, what else was measured, as Markdown; and
- * the same rows as CSV. */
+/* Results as Markdown: llama-benchy's table, percentiles, start, memory and probe; and the same
+ * rows as CSV. */
 #include <string.h>
 
 #include "base/file.h"
@@ -21,7 +21,7 @@ static void test_name(char out[NAME_BYTES], const char *kind, int n_tokens,
         snprintf(out + at, (size_t)(NAME_BYTES - at), " (c%d)", c->concurrency);
 }
 
-/* "12.34 ± 0.56", or nothing without values. */
+/* "12.34 ± 0.56", or "-" without values. */
 static const char *cell(char out[64], const struct samples *s, double factor)
 {
     if (s->n == 0)
@@ -99,10 +99,11 @@ static void print_speeds(FILE *out, const struct bench_report *r)
             fprintf(out, "\n%d of %d requests failed: %s\n", row->n_failed, row->n_requests,
                     row->error);
         if (row->n_short > 0)
-            fprintf(out,
-                    "\n%d of %d answers ended before their %d tokens (the last had %d): their "
-                    "speed is over the tokens that came.\n",
-                    row->n_short, row->n_requests, row->c.tg_tokens, row->n_tokens);
+            fprintf(
+                out,
+                "\n%d of %d outputs are shorter than %d tokens (the last one has %d); their speed "
+                "counts the received tokens.\n",
+                row->n_short, row->n_requests, row->c.tg_tokens, row->n_tokens);
     }
 }
 
@@ -133,8 +134,8 @@ static void print_probe(FILE *out, const struct probe *p)
 {
     fprintf(out, "probe, %d thread%s: %.2f GB/s read", p->n_threads, p->n_threads == 1 ? "" : "s",
             p->read_bytes_per_s * 1e-9);
-    if (p->read_mean_bytes_per_s > 0) /* a card's probe has none */
-        fprintf(out, " at best, %.2f by turns with the runs", p->read_mean_bytes_per_s * 1e-9);
+    if (p->read_mean_bytes_per_s > 0) /* a GPU's probe does not measure it */
+        fprintf(out, " at best, %.2f between the runs", p->read_mean_bytes_per_s * 1e-9);
     fprintf(out, " (%s)", p->read_name);
     for (int i = 0; i < p->n_peaks; i++)
         fprintf(out, ", %.1f Gop/s %s (%s)", p->peaks[i].ops_per_s * 1e-9,
@@ -148,16 +149,16 @@ static void print_process(FILE *out, const struct bench_report *r)
 
     fputc('\n', out);
     if (r->ready_seconds > 0)
-        fprintf(out,
-                "start: ready %.2f s after the process began (%.2f s of it loading), first "
-                "token %.3f s later\n",
-                r->ready_seconds, r->load_seconds, r->first_token_seconds);
+        fprintf(
+            out,
+            "start: ready %.2f s after process start (loading %.2f s), first token %.3f s later\n",
+            r->ready_seconds, r->load_seconds, r->first_token_seconds);
     if (r->has_process)
-        fprintf(out,
-                "memory: %s at the peak (VmHWM), %s of its own at the end; CPU: %.2f CPUs busy "
-                "while measuring\n",
-                format_bytes(peak, (double)r->process.peak_bytes),
-                format_bytes(own, (double)r->process.anonymous_bytes), r->cpus_busy);
+        fprintf(
+            out,
+            "memory: peak %s (VmHWM), %s anonymous at the end; CPU: %.2f CPUs busy on average\n",
+            format_bytes(peak, (double)r->process.peak_bytes),
+            format_bytes(own, (double)r->process.anonymous_bytes), r->cpus_busy);
     if (r->has_probe)
         print_probe(out, &r->probe);
     if (r->quality.measured)
@@ -204,7 +205,7 @@ void bench_print_md(FILE *out, const struct bench_report *r)
 
 /* ---- CSV ---- */
 
-/* RFC 4180: in quotes when it must be. */
+/* RFC 4180: quotes the text if necessary. */
 static void put_field(FILE *out, const char *text)
 {
     if (strpbrk(text, ",\"\r\n") == NULL) {

@@ -1,6 +1,5 @@
-/* `osprey eval nano`: prompts with what a right answer must be, run greedily through the engine,
- * and a table of how many answers were right. tools/nano/README.md describes the file of
- * prompts. */
+/* `osprey eval nano`: runs prompts with known correct answers greedily through the engine and
+ * prints the share of correct answers. tools/nano/README.md describes the file of prompts. */
 #ifndef CLI_EVAL_EVAL_H
 #define CLI_EVAL_EVAL_H
 
@@ -11,14 +10,14 @@
 #include "base/buf.h"
 #include "osprey.h"
 
-/* X(name in the file, what the table says, percent that must be right) */
+/* X(name in the file, text in the table, target percent of correct answers) */
 #define ABILITY_LIST(X)                                                                            \
     X(capital, "capitals of countries", 98)                                                        \
     X(arithmetic, "sums and differences", 90)                                                      \
     X(instruction, "developer instructions", 95)                                                   \
     X(recall, "recall over 1,000 tokens", 90)                                                      \
-    X(tool_call, "calls of a function", 95)                                                        \
-    X(tool_result, "use of its result", 95)                                                        \
+    X(tool_call, "function calls", 95)                                                             \
+    X(tool_result, "use of function results", 95)                                                  \
     X(copy, "copies of text", 95)
 
 enum ability {
@@ -35,9 +34,10 @@ struct ability_row {
 extern const struct ability_row ABILITIES[N_ABILITIES];
 
 enum {
-    ENDING_TARGET_PERCENT = 99,     /* answers that end with the right control token */
-    REASONING_TARGET_PERCENT = 150, /* analysis at high effort of that at low, medians */
-    SINKS_TARGET_POINTS = 20        /* by which the mean falls without sinks */
+    ENDING_TARGET_PERCENT = 99, /* share of answers that end with the correct control token */
+    REASONING_TARGET_PERCENT =
+        150,                 /* median reasoning length at high effort, as percent of low effort */
+    SINKS_TARGET_POINTS = 20 /* drop of the mean without sinks */
 };
 
 struct eval_task {
@@ -63,7 +63,7 @@ CHECKED enum osp_status eval_tasks_read(struct eval_tasks *out, const char *path
                                         const struct eval_filter *filter);
 void eval_tasks_release(struct eval_tasks *t); /* accepts a zeroed one */
 
-/* What the model said to one prompt. */
+/* The model's answer to one prompt. */
 struct eval_answer {
     struct buf text, args; /* the answer's content; the arguments of its first call */
     char name[128];        /* of the first call */
@@ -80,25 +80,25 @@ struct eval_result {
 };
 
 struct eval_run_options {
-    int n_wrong_shown; /* that many wrong answers are written to standard error */
-    bool progress;     /* a line on standard error tells how far it is */
+    int n_wrong_shown; /* number of wrong answers to print to standard error */
+    bool progress;     /* print a progress line to standard error */
     const char *what;  /* for that line */
 };
 
-/* Runs all tasks, several at once; results: (n) in order. */
+/* Runs all tasks, several concurrently; results: (n) in order. */
 CHECKED enum osp_status eval_run(struct eval_result *results, const struct eval_tasks *tasks,
                                  struct osp_model *model, const struct eval_run_options *opt);
 
 struct eval_score {
     int n[N_ABILITIES], n_right[N_ABILITIES];
     int n_all, n_ended_right;
-    double mean_percent;            /* of the abilities that were asked for */
-    double median_low, median_high; /* tokens of analysis, arithmetic; 0: no such task */
+    double mean_percent;            /* of the selected abilities */
+    double median_low, median_high; /* reasoning tokens of arithmetic prompts; 0: none ran */
 };
 
 struct eval_score eval_score_of(const struct eval_tasks *tasks, const struct eval_result *results);
 
-/* All that a report tells; a score that was not run is NULL. */
+/* Contents of a report; a score that was not measured is NULL. */
 struct eval_report {
     const struct osp_model_info *model;
     const struct eval_score *with_sinks, *without_sinks;
@@ -107,7 +107,7 @@ struct eval_report {
 
 void eval_print_table(FILE *out, const struct eval_report *r);
 void eval_print_json(FILE *out, const struct eval_report *r);
-/* True when every target that was measured is met. */
+/* Whether every measured value meets its target. */
 bool eval_targets_met(const struct eval_report *r);
 
 #endif

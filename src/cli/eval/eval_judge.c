@@ -1,4 +1,4 @@
-/* Decides whether an answer is right. */
+/* Decides whether an answer is correct. */
 #include <ctype.h>
 #include <string.h>
 
@@ -134,7 +134,7 @@ static bool same_arrays(const json_t *a, const json_t *b)
     return true;
 }
 
-/* As JSON values: 1 and 1.0 are the same number, members have no order. */
+/* Compares JSON values: 1 equals 1.0, and the order of members does not matter. */
 static bool same_value(const json_t *a, const json_t *b)
 {
     if (json_is_number(a) && json_is_number(b))

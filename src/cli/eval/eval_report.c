@@ -1,4 +1,4 @@
-/* Scores and how they are printed. */
+/* Computes scores and prints them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static double median(int *values, size_t n)
     return (values[(n - 1) / 2] + values[n / 2]) / 2.0;
 }
 
-/* Median length of the analysis of arithmetic at one effort. */
+/* Median reasoning length of arithmetic prompts at one effort. */
 static double median_reasoning(const struct eval_tasks *tasks, const struct eval_result *results,
                                const char *effort)
 {
@@ -86,10 +86,10 @@ static double sinks_points(const struct eval_report *r)
 
 /* ---- targets ---- */
 
-/* One row of a report: something measured, and what it must be. */
+/* One row of a report: a measured value and its target. */
 struct row {
     const char *name, *text;
-    int n, n_right; /* n 0: the value is no share of prompts */
+    int n, n_right; /* n 0: the value is not a share of prompts */
     double value, target;
     const char *unit;
 };
@@ -113,7 +113,7 @@ static int ability_rows(struct row *rows, const struct eval_score *s)
             };
     rows[n++] = (struct row){
         .name = "ending",
-        .text = "right control token at the end",
+        .text = "correct control token at the end",
         .n = s->n_all,
         .n_right = s->n_ended_right,
         .value = percent(s->n_ended_right, s->n_all),
@@ -183,16 +183,17 @@ void eval_print_table(FILE *out, const struct eval_report *r)
 
     fprintf(out, "%s on %s%s\n\n", r->model->name, r->model->device,
             r->with_sinks == NULL ? ", attention without sinks" : "");
-    fprintf(out, "%-12s %-32s %9s %7s %-6s %4s  %s\n", "ability", "", "right", "", "", "goal",
+    fprintf(out, "%-12s %-32s %9s %7s %-6s %4s  %s\n", "ability", "", "right", "", "", "target",
             "met");
     for (int i = 0; i < n; i++)
         print_row(out, &rows[i]);
     fprintf(out, "\nmean of the abilities: %.1f %%", s->mean_percent);
     if (r->with_sinks != NULL && r->without_sinks != NULL)
         fprintf(out, "; without sinks: %.1f %%", r->without_sinks->mean_percent);
-    fprintf(out, "\nanalysis of arithmetic, median tokens: %.0f at low effort, %.0f at high\n",
+    fprintf(out,
+            "\nreasoning of arithmetic prompts, median tokens: %.0f at low effort, %.0f at high\n",
             s->median_low, s->median_high);
-    fprintf(out, "%d prompts a pass, %.0f s\n", s->n_all, r->seconds);
+    fprintf(out, "%d prompts per pass, %.0f s\n", s->n_all, r->seconds);
 }
 
 /* ---- JSON ---- */

@@ -1,4 +1,4 @@
-/* Runs prompts through the engine: a window of requests is under way, answers are read in order. */
+/* Runs prompts through the engine: a window of requests is in flight, answers are read in order. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "cli/eval/eval.h"
 
 enum {
-    WINDOW = 24, /* requests at once: the engine's default batch of 8 stays full */
+    WINDOW = 24, /* concurrent requests: keeps the engine's default batch of 8 full */
     ANSWER_BYTES_MAX = 1 << 20
 };
 
@@ -18,7 +18,7 @@ struct run {
     const struct eval_run_options *opt;
     struct osp_engine *engine;
     int32_t return_id, call_id;
-    struct osp_request *requests[WINDOW]; /* of task i at i % WINDOW; NULL: none */
+    struct osp_request *requests[WINDOW]; /* of task i at i % WINDOW; NULL: free */
     size_t n_submitted, n_read;
     int n_right, n_wrong_shown;
     uint64_t begin_ns, shown_ns;
@@ -115,7 +115,7 @@ static void show_wrong(struct run *r, const struct eval_task *t, const struct ev
         put_shown("    called ", a->name, "");
         put_shown(" ", buf_text(&a->args), "\n");
     } else {
-        put_shown("    said \"", buf_text(&a->text), "\"\n");
+        put_shown("    answered \"", buf_text(&a->text), "\"\n");
     }
     free(expect);
 }

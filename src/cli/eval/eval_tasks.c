@@ -1,4 +1,4 @@
-/* Reads eval.jsonl: one prompt with its expectation a line. */
+/* Reads eval.jsonl: one prompt with its expected answer per line. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@ static enum osp_status ability_of(enum ability *out, const char *name)
         if (name != NULL && strcmp(ABILITIES[i].name, name) == 0)
             return OSP_OK;
     }
-    return fail(OSP_EFORMAT, "\"ability\" is %s, which is none", name != NULL ? name : "missing");
+    return fail(OSP_EFORMAT, "\"ability\" is %s, which is not an ability",
+                name != NULL ? name : "missing");
 }
 
 static void task_release(struct eval_task *t)
@@ -38,7 +39,7 @@ static void set_or_skip(json_t *body, const char *key, json_t *value)
         json_object_set(body, key, value);
 }
 
-/* The part of a line that is an OpenAI request. */
+/* The fields of a line that form an OpenAI request. */
 static enum osp_status read_chat(struct osp_chat **out, const json_t *line)
 {
     json_t *body = json_object();
@@ -64,7 +65,7 @@ static enum osp_status read_task(struct eval_task *t, const json_t *line)
 
     TRY(ability_of(&t->ability, json_string_value(json_object_get(line, "ability"))));
     if (!json_is_object(expect))
-        return fail(OSP_EFORMAT, "\"expect\" is no object");
+        return fail(OSP_EFORMAT, "\"expect\" is not an object");
     t->id = mem_strdup(id != NULL ? id : "?");
     t->effort = mem_strdup(effort != NULL ? effort : "medium");
     t->tokens_max = (int)json_integer_value(json_object_get(line, "max_tokens"));
@@ -92,7 +93,7 @@ static enum osp_status add_task(struct eval_tasks *out, const struct eval_task *
     enum osp_status st;
 
     if (out->n == TASKS_MAX)
-        return fail(OSP_ELIMIT, "more than %d prompts", TASKS_MAX);
+        return fail(OSP_ELIMIT, "more than the limit of %d prompts", TASKS_MAX);
     TRY(mem_try_grow(&out->tasks, out->n, &out->n_max, sizeof *out->tasks, "prompts"));
     out->tasks[out->n++] = *t;
 out:
@@ -151,7 +152,7 @@ enum osp_status eval_tasks_read(struct eval_tasks *out, const char *path,
     TRY(file_read(&text, &n_bytes, path, FILE_BYTES_MAX));
     TRY(read_lines(out, text, path, filter));
     if (out->n == 0)
-        st = fail(OSP_EFORMAT, "%s: no prompt to run", path);
+        st = fail(OSP_EFORMAT, "%s: no prompt matches the options", path);
 out:
     free(text);
     if (st != OSP_OK)

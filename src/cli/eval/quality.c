@@ -12,7 +12,7 @@
 
 enum {
     PROMPTS_DEFAULT = 2,
-    ROWS = 32,             /* of a step: that many positions' logits at once */
+    ROWS = 32,             /* positions per step whose logits are computed together */
     CONTEXT_TOKENS = 2048, /* longer texts are cut */
     TEXT_BYTES_MAX = 64 << 20,
     REPORT_BYTES_MAX = 64 << 10
@@ -85,7 +85,7 @@ static void log_progress(const struct quality_options *opt, const char *what, si
         fprintf(stderr, "\r%s %zu of %zu\033[K%s", what, done, all, done == all ? "\r\033[K" : "");
 }
 
-/* The prompts of eval.jsonl, as conversations of the model's own domain. */
+/* The prompts of eval.jsonl: conversations like those the model was trained on. */
 static enum osp_status add_prompts(struct osp_quality *q, const struct osp_tokenizer *t,
                                    const char *path, const struct quality_options *opt)
 {
@@ -152,7 +152,7 @@ static struct model_args scoring(const struct model_args *model)
     return m;
 }
 
-/* The oracle: weights as they are stored, scalar kernels and KV cache in float32. */
+/* The oracle: weights as stored, scalar kernels, and a float32 KV cache. */
 static enum osp_status open_reference(struct osp_model **out, const struct model_args *model,
                                       const struct positional_args *positional,
                                       const struct quality_options *opt)
@@ -167,7 +167,7 @@ static enum osp_status open_reference(struct osp_model **out, const struct model
     m.gpu_memory_utilization.is_set = false;
     m.gpu_memory_utilization.value = 0;
     if (m.options.load_format == NULL || strcmp(m.options.load_format, "dummy") != 0)
-        m.options.mxfp4_layers = NULL; /* generated weights have no other form */
+        m.options.mxfp4_layers = NULL; /* generated weights have only this form */
     m.options.no_sinks = false;
     m.options.kv_cache_dtype = "f32";
     m.cache_type_k = m.cache_type_v = NULL;
@@ -228,8 +228,8 @@ void quality_print_table(FILE *out, const struct quality *q, const struct qualit
 {
     const struct osp_quality_result *r = &q->result;
 
-    fprintf(out, "%s on %s, arithmetic of the %s, %lld tokens of %s, %.1f s\n\n", q->model,
-            q->setting, arithmetic(opt), (long long)r->n_tokens,
+    fprintf(out, "%s on %s, %s kernels, %lld tokens of %s, %.1f s\n\n", q->model, q->setting,
+            opt->decode ? "decode" : "prefill", (long long)r->n_tokens,
             opt->file != NULL ? opt->file : "the built-in text", q->seconds);
     fprintf(out, "| perplexity | reference | KL mean | KL p99 | KL max | same top |\n"
                  "|---:|---:|---:|---:|---:|---:|\n");

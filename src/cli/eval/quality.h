@@ -1,5 +1,5 @@
-/* Perplexity and divergence of a setting from the float32 reference, for `osprey eval quality` and
- * `osprey bench --quality`: opens both models, reads the text, runs, prints. */
+/* Perplexity and KL divergence of a configuration from the float32 reference, for `osprey eval
+ * quality` and `osprey bench --quality`: opens both models, reads the text, runs, prints. */
 #ifndef CLI_EVAL_QUALITY_H
 #define CLI_EVAL_QUALITY_H
 
@@ -12,9 +12,9 @@ struct quality_options {
     const char *file; /* plain text; NULL: built in */
     const char
         *reference;   /* folder of another checkpoint to compare with; NULL: the same weights */
-    int n_prompts;    /* of the built-in text: that many of each ability; 0: 2 */
+    int n_prompts;    /* of the built-in text, per ability; 0: 2 */
     int n_tokens_max; /* of a file; 0: all */
-    bool decode;      /* the arithmetic of generated tokens */
+    bool decode;      /* measure the decode kernels */
     bool alone;       /* perplexity without a reference */
     bool quiet;
 };
@@ -25,7 +25,7 @@ struct quality {
     double seconds;
 };
 
-/* Of the built-in text what every model reads: paragraphs of several kinds. */
+/* The part of the built-in text for every model: paragraphs of several kinds. */
 enum { QUALITY_N_TEXTS = 4 };
 extern const char *const QUALITY_TEXTS[QUALITY_N_TEXTS];
 

@@ -36,7 +36,7 @@ const char *command_nearest(const char *name)
 
 int command_fail(int code, const char *message)
 {
-    char *shown = printable_new(message); /* it may have words of the command line in it */
+    char *shown = printable_new(message); /* it may contain arguments of the command line */
 
     fprintf(stderr, "osprey: %s\n", shown);
     free(shown);

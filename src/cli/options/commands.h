@@ -1,5 +1,5 @@
-/* The commands, listed once: dispatch, help, completion and manual page come from here. A
- * command is one file cmd_<name>.c that defines command_<name>. */
+/* The list of commands, for dispatch, help, completion and manual page. A command is one file
+ * cmd_<name>.c that defines command_<name>. */
 #ifndef CLI_OPTIONS_COMMANDS_H
 #define CLI_OPTIONS_COMMANDS_H
 
@@ -28,8 +28,8 @@ struct command {
     const struct command_example *examples; /* ends with a NULL line */
     const struct option_row *options;       /* ends with a row without a name; read through
                                                command_rows() */
-    int n_positional_max;                   /* words that are no options */
-    int (*run)(int argc, char **argv);      /* argv[0] is the command's name; gives the exit code */
+    int n_positional_max;                   /* arguments that are not options */
+    int (*run)(int argc, char **argv);      /* argv[0]: the command's name; returns the exit code */
 };
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
@@ -43,12 +43,12 @@ extern const int COMMAND_COUNT;
  * thread only; the rows live until the program ends. */
 const struct option_row *command_rows(const struct command *command);
 
-const struct command *command_find(const char *name); /* NULL = none */
-const char *command_nearest(const char *name);        /* of all commands */
+const struct command *command_find(const char *name); /* NULL: unknown */
+const char *command_nearest(const char *name);        /* the most similar command */
 
-enum { EXIT_USAGE = 2 }; /* a wrong command line; 1 is a failure while doing what it said */
+enum { EXIT_USAGE = 2 }; /* wrong command line; other failures have 1 */
 
-/* "osprey: MESSAGE" on standard error; gives `code`. */
+/* Prints "osprey: MESSAGE" to standard error and returns `code`. */
 int command_fail(int code, const char *message);
 
 #endif

@@ -48,15 +48,15 @@ static void trim_right(char *text)
         text[--n] = '\0';
 }
 
-/* Nothing to read: empty, a comment, or the mark at a document's begin. */
+/* An empty line, a comment, or the "---" at the start of a YAML document. */
 static bool is_empty(const char *line)
 {
     line += strspn(line, BLANKS);
     return *line == '\0' || *line == '#' || strcmp(line, "---") == 0;
 }
 
-/* 'it''s' and "a \"b\" \\ c": gives the end of the text in place, NULL if the quote is not
- * closed. */
+/* Unquotes 'it''s' and "a \"b\" \\ c" in place. Returns the text after the closing quote; NULL:
+ * there is none. */
 static char *unquote(char *text)
 {
     const char quote = *text;
@@ -76,7 +76,7 @@ static char *unquote(char *text)
     return NULL;
 }
 
-/* A comment begins behind a blank. */
+/* A comment begins with # after a blank. */
 static void strip_comment(char *value)
 {
     for (char *at = strchr(value, '#'); at; at = strchr(at + 1, '#'))
@@ -93,14 +93,14 @@ static enum osp_status read_value(struct config_file *f, char *value)
         const char *behind = unquote(value);
 
         if (behind == NULL)
-            return bad_line(f, "the quotation is not closed");
-        return is_empty(behind) ? OSP_OK : bad_line(f, "there is more behind the quotation");
+            return bad_line(f, "the closing quote is missing");
+        return is_empty(behind) ? OSP_OK : bad_line(f, "unexpected text after the closing quote");
     }
     strip_comment(value);
     if (*value == '\0')
-        return bad_line(f, "needs a value: name: value");
+        return bad_line(f, "the value is missing; expected name: value");
     if (strcmp(value, "|") == 0 || strcmp(value, ">") == 0 || *value == '&' || *value == '*')
-        return bad_line(f, "only values of one line are read: name: value");
+        return bad_line(f, "only values on one line are supported; expected name: value");
     return OSP_OK;
 }
 
@@ -114,10 +114,10 @@ enum osp_status config_file_next(struct config_file *f, struct config_line *out,
     if (line == NULL)
         return OSP_OK;
     if (strchr(BLANKS, *line) || *line == '-')
-        return bad_line(f, "lists and nested values are not read: each line is name: value");
+        return bad_line(f, "lists and nested values are not supported; expected name: value");
     colon = strchr(line, ':');
     if (colon == NULL || colon == line || (colon[1] != '\0' && !strchr(BLANKS, colon[1])))
-        return bad_line(f, "needs name: value");
+        return bad_line(f, "expected name: value");
     *colon = '\0';
     trim_right(line);
     colon += 1 + strspn(colon + 1, BLANKS);

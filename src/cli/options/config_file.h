@@ -1,5 +1,4 @@
-/* A file of options: the flat part of YAML, which is what vLLM's --config reads, "name: value" a
- * line. */
+/* A file of options, one "name: value" per line: the flat part of YAML, as for vLLM's --config. */
 #ifndef CLI_OPTIONS_CONFIG_FILE_H
 #define CLI_OPTIONS_CONFIG_FILE_H
 
@@ -11,7 +10,7 @@ enum { CONFIG_FILE_BYTES_MAX = 64 << 10 };
 
 struct config_file {
     const char *path; /* borrowed */
-    char *text;       /* owned: what the lines point into */
+    char *text;       /* owned; the lines point into it */
     char *at;
     int line;
 };

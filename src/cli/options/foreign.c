@@ -6,35 +6,35 @@
 
 #include "base/str.h"
 
-#define HARMONY    "gpt-oss's Harmony format is built in"
-#define FIXED      "osprey chooses this itself"
-#define ONE_DEVICE "all weights are in the memory of one device"
-#define GRAPHS     "CUDA graphs are captured for each step size when it is used"
-#define STORED     "weights are used as they are stored"
-#define MAPPED     "checkpoints are always mapped"
-#define ONE        "osprey runs in one process on one device"
-#define NEUTRAL    "tokens are drawn by temperature, top_p, top_k and min_p"
+#define HARMONY    "the Harmony format of gpt-oss is built in"
+#define FIXED      "osprey chooses this automatically"
+#define ONE_DEVICE "osprey keeps all weights in the memory of one device"
+#define GRAPHS     "osprey captures a CUDA graph when a step size is first used"
+#define STORED     "osprey uses the weights as the checkpoint stores them"
+#define MAPPED     "osprey always maps checkpoints into memory"
+#define ONE        "osprey runs one engine on one device"
+#define NEUTRAL    "osprey samples by temperature, top_p, top_k and min_p"
 #define DOWNLOAD                                                                                   \
-    "osprey does not download models; fetch one first, for example with hf download "              \
-    "openai/gpt-oss-20b, and give its name"
+    "osprey does not download models; run for example hf download openai/gpt-oss-20b "             \
+    "first, then give that name"
 
-#define REFUSED "" /* the only value that may be ignored: none */
+#define REFUSED "" /* for `only`: no value may be ignored */
 
 static const struct foreign_option FOREIGN[] = {
-    {"--trust-remote-code", FOREIGN_NONE, NULL, "no code of a checkpoint is ever run"},
+    {"--trust-remote-code", FOREIGN_NONE, NULL, "osprey never runs code from a checkpoint"},
     {"--jinja,--enable-auto-tool-choice,--prefill-assistant,--skip-chat-parsing", FOREIGN_NONE,
      NULL, HARMONY},
     {"--chat-template,--chat-template-file,--chat-template-content-format,--tool-call-parser,"
      "--reasoning-parser,--reasoning-format,--response-role",
      FOREIGN_ONE, NULL, HARMONY},
     {"--reasoning-budget", FOREIGN_ONE, NULL,
-     "requests say reasoning_effort; serve has --reasoning-effort"},
-    {"--tool-server", FOREIGN_ONE, NULL, "the client runs the tools"},
+     "use reasoning_effort in requests, or serve's --reasoning-effort"},
+    {"--tool-server", FOREIGN_ONE, NULL, "the client runs tools"},
     {"--n-gpu-layers,--gpu-layers,-ngl,--n-cpu-moe,-ncmoe,--override-tensor,-ot,--main-gpu,"
      "-mg,--split-mode,-sm,--tensor-split,-ts,-dev,--cpu-offload-gb",
      FOREIGN_ONE, NULL, ONE_DEVICE},
     {"--swap-space", FOREIGN_ONE, NULL,
-     "host memory for preempted requests is sized by the KV cache"},
+     "the size of the KV cache determines the host memory for preempted requests"},
     {"--compilation-config,-cc,--max-cudagraph-capture-size,--cudagraph-capture-sizes,"
      "--cuda-graph-sizes,--max-seq-len-to-capture",
      FOREIGN_ONE, NULL, GRAPHS},
@@ -44,7 +44,7 @@ static const struct foreign_option FOREIGN[] = {
     {"--fit,-fit", FOREIGN_MODE, NULL, ONE_DEVICE},
     {"--flash-attn,-fa", FOREIGN_MODE, NULL, FIXED},
     {"--async-scheduling", FOREIGN_NONE, NULL,
-     "steps are planned while others run, which serve's --no-async-scheduling turns off"},
+     "async scheduling is on by default; serve's --no-async-scheduling turns it off"},
     {"--enable-chunked-prefill,--cont-batching,-cb,-nocb,--kv-unified,-kvu,"
      "--warmup,--repack,-nr,--swa-full,--cascade-attn,--disable-cascade-attn",
      FOREIGN_NONE, NULL, FIXED},
@@ -55,34 +55,35 @@ static const struct foreign_option FOREIGN[] = {
      "--performance-mode",
      FOREIGN_ONE, NULL, FIXED},
     {"--numa,--cpu-mask,-C,--cpu-range,-Cr,--cpu-strict", FOREIGN_ONE, NULL, "use --cpu-affinity"},
-    {"--stream-interval", FOREIGN_ONE, NULL, "every token is sent as it comes"},
+    {"--stream-interval", FOREIGN_ONE, NULL, "every token is streamed immediately"},
     {"--scheduling-policy", FOREIGN_ONE, NULL,
-     "API keys take turns; of one key priority comes first, then users take turns, then arrival"},
+     "scheduling is round-robin over API keys, then by priority, then round-robin over users, then "
+     "by arrival"},
     {"--enable-prefix-caching,--cache-prompt,--cache-idle-slots", FOREIGN_NONE, NULL,
-     "serve has a prefix cache, which its --no-prefix-cache turns off"},
+     "serve's prefix cache is on by default; --no-prefix-cache turns it off"},
     {"--prefix-caching-hash-algo,--cache-reuse,--cache-ram,-cram,--ctx-checkpoints,-ctxcp,"
      "--swa-checkpoints,--slot-prompt-similarity,-sps,--slot-save-path,--kv-offloading-size,"
      "--kv-offloading-backend",
-     FOREIGN_ONE, NULL, "the prefix cache takes what the KV cache has free"},
-    {"--context-shift", FOREIGN_NONE, NULL, "an answer ends where its context is full"},
-    {"--keep", FOREIGN_ONE, NULL, "an answer ends where its context is full"},
+     FOREIGN_ONE, NULL, "the prefix cache uses the free pages of the KV cache"},
+    {"--context-shift", FOREIGN_NONE, NULL, "output ends at the maximum context length"},
+    {"--keep", FOREIGN_ONE, NULL, "output ends at the maximum context length"},
     {"--speculative-config,--spec-type,--model-draft,-md,--hf-repo-draft,-hfd,--draft,"
      "--draft-max,--draft-min,--draft-n,--draft-n-min,--draft-p-min,--gpu-layers-draft,-ngld,"
      "--ctx-size-draft,-cd",
-     FOREIGN_ONE, NULL, "there is no speculative decoding; answers are the same without"},
+     FOREIGN_ONE, NULL, "osprey has no speculative decoding; the output is the same without it"},
     {"--dtype,--quantization,--safetensors-load-strategy,--model-loader-extra-config,"
      "--max-parallel-loading-workers,--model-impl,--config-format,--tokenizer-mode",
      FOREIGN_ONE, NULL, STORED},
     {"--mmap,--mlock,--direct-io,-dio,--no-host", FOREIGN_NONE, NULL, MAPPED},
     {"--load-mode,-lm", FOREIGN_ONE, NULL, MAPPED},
-    {"--check-tensors", FOREIGN_NONE, NULL, "osprey validate checks a checkpoint"},
+    {"--check-tensors", FOREIGN_NONE, NULL, "use osprey validate to check a checkpoint"},
     {"--code-revision,--tokenizer-revision,--task,--runner,--convert", FOREIGN_ONE, NULL,
-     "a checkpoint is taken as its folder has it"},
+     "osprey uses the files in the checkpoint's folder"},
     {"--offline", FOREIGN_NONE, NULL, "osprey never uses the network for models"},
-    {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "weights stay loaded"},
+    {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "osprey keeps the weights loaded"},
     {"--tensor-parallel-size,-tp,--pipeline-parallel-size,-pp,--data-parallel-size,-dp,"
      "--decode-context-parallel-size,-dcp",
-     FOREIGN_ONE, NULL, "osprey runs on one device, where the whole model has to fit"},
+     FOREIGN_ONE, NULL, "osprey runs on one device, and the whole model must fit into its memory"},
     {"--nnodes", FOREIGN_ONE, "1", ONE},
     {"--all2all-backend,--data-parallel-size-local,--data-parallel-backend", FOREIGN_ONE, NULL,
      ONE},
@@ -91,7 +92,7 @@ static const struct foreign_option FOREIGN[] = {
     {"--disable-log-requests,--enable-log-requests,--disable-log-stats,"
      "--disable-uvicorn-access-log,--disable-fastapi-docs,--disable-frontend-multiprocessing,"
      "--webui,--ui,--perf",
-     FOREIGN_NONE, NULL, "there is nothing to switch off"},
+     FOREIGN_NONE, NULL, "osprey has no such switch"},
     {"--log-disable,--verbose,--log-verbose,-v,--log-prefix,--log-timestamps", FOREIGN_NONE, NULL,
      "use --log-level"},
     {"--uvicorn-log-level,--verbosity,--log-verbosity,-lv,--log-config-file,--log-config,"
@@ -100,10 +101,11 @@ static const struct foreign_option FOREIGN[] = {
     {"--log-colors", FOREIGN_MODE, NULL, "use --log-level"},
     {"--log-file", FOREIGN_ONE, NULL, "the log goes to standard error"},
     {"--metrics", FOREIGN_NONE, NULL, "/metrics is always served"},
-    {"--props,--slots", FOREIGN_NONE, NULL, "only the endpoints of --help are served"},
+    {"--props,--slots", FOREIGN_NONE, NULL, "osprey serve --help lists all endpoints"},
     {"--mmproj-auto,--mmproj-offload,--no-mmproj,--language-model-only", FOREIGN_NONE, NULL,
-     "osprey writes text only"},
-    {"--limit-mm-per-prompt,--mm-processor-cache-gb", FOREIGN_ONE, NULL, "osprey writes text only"},
+     "osprey supports text only"},
+    {"--limit-mm-per-prompt,--mm-processor-cache-gb", FOREIGN_ONE, NULL,
+     "osprey supports text only"},
     {"--generation-config,--override-generation-config,--samplers,--sampling-seq,"
      "--sampler-seq,--repeat-last-n,--mirostat-lr,--mirostat-ent,--dry-base,"
      "--dry-allowed-length,--dry-penalty-last-n,--dry-sequence-breaker,--xtc-threshold,"
@@ -118,21 +120,24 @@ static const struct foreign_option FOREIGN[] = {
     {"--top-n-sigma,--top-nsigma", FOREIGN_ONE, "-1", NEUTRAL},
     {"--timeout,-to", FOREIGN_ONE, NULL,
      "see --request-timeout, --request-time-limit, --idle-timeout and --stall-timeout"},
-    {"--max-logprobs,--logprobs-mode", FOREIGN_ONE, NULL, "requests ask for up to 20"},
+    {"--max-logprobs,--logprobs-mode", FOREIGN_ONE, NULL,
+     "a request can ask for up to 20 logprobs"},
     {"--guided-decoding-backend,--structured-outputs-config", FOREIGN_ONE, NULL,
-     "forms are compiled here"},
-    {"--enable-force-include-usage", FOREIGN_NONE, NULL, "requests ask for it with stream_options"},
+     "osprey has its own grammar compiler"},
+    {"--enable-force-include-usage", FOREIGN_NONE, NULL,
+     "use stream_options.include_usage in requests"},
     {"--allowed-methods,--allowed-headers,--cors-methods,--cors-headers", FOREIGN_ONE, NULL,
-     "the answer to an allowed page says it"},
+     "osprey sends the CORS headers that an allowed origin needs"},
     {"--allow-credentials,--cors-credentials", FOREIGN_NONE, NULL,
-     "the answer to an allowed page says it"},
+     "osprey sends the CORS headers that an allowed origin needs"},
     {"--hf-repo,-hf,-hfr,--hf-file,-hff,--model-url,-mu,--docker-repo,-dr,--hf-token,-hft",
      FOREIGN_ONE, REFUSED, DOWNLOAD},
     {"--gpt-oss-20b-default,--gpt-oss-120b-default", FOREIGN_NONE, REFUSED, DOWNLOAD},
     {"--models-preset", FOREIGN_ONE, REFUSED,
-     "give each option here, in a --config file or as OSPREY_NAME in the environment"},
+     "set each option on the command line, in a --config file or as environment variable "
+     "OSPREY_NAME"},
     {"--models-dir,--models-max", FOREIGN_ONE, REFUSED,
-     "one process serves one model; start one for each"},
+     "a server has one model; start one server for each model"},
     {"--ssl-key-file,--ssl-cert-file,--ssl-keyfile,--ssl-certfile,--ssl-ca-certs,"
      "--ssl-cert-reqs",
      FOREIGN_ONE, REFUSED, "TLS is the work of a reverse proxy"},
@@ -141,20 +146,21 @@ static const struct foreign_option FOREIGN[] = {
     {"--uds", FOREIGN_ONE, REFUSED, "listening is on --host and --port"},
     {"--path,--media-path", FOREIGN_ONE, REFUSED, "no files are served"},
     {"--lora,--lora-scaled,--lora-modules,--control-vector,--control-vector-scaled", FOREIGN_ONE,
-     REFUSED, "adapters are not read; merge them into the weights"},
-    {"--enable-lora", FOREIGN_NONE, REFUSED, "adapters are not read; merge them into the weights"},
+     REFUSED, "osprey does not support adapters; merge them into the weights"},
+    {"--enable-lora", FOREIGN_NONE, REFUSED,
+     "osprey does not support adapters; merge them into the weights"},
     {"--grammar,--grammar-file,--json-schema,-j,--json-schema-file,-jf", FOREIGN_ONE, REFUSED,
-     "requests say response_format, regex or choice"},
-    {"--logit-bias", FOREIGN_ONE, REFUSED, "requests say logit_bias"},
-    {"--ignore-eos", FOREIGN_NONE, REFUSED, "requests say ignore_eos"},
+     "use response_format, regex or choice in requests"},
+    {"--logit-bias", FOREIGN_ONE, REFUSED, "use logit_bias in requests"},
+    {"--ignore-eos", FOREIGN_NONE, REFUSED, "use ignore_eos in requests"},
     {"--hf-overrides,--override-kv,--rope-scaling,--rope-scale,--rope-freq-base,"
      "--rope-freq-scale,--rope-theta,--yarn-orig-ctx,--yarn-ext-factor",
-     FOREIGN_ONE, REFUSED, "config.json says it"},
+     FOREIGN_ONE, REFUSED, "osprey reads this from config.json"},
     {"--embedding,--embeddings,--reranking,--rerank", FOREIGN_NONE, REFUSED,
-     "osprey answers chats; it makes no embeddings"},
-    {"--mmproj,-mm,--mmproj-url", FOREIGN_ONE, REFUSED, "pictures and sound are not read"},
-    {"--rpc,--kv-transfer-config", FOREIGN_ONE, REFUSED,
-     "osprey runs in one process on one device"},
+     "osprey generates text; it has no embedding or reranking models"},
+    {"--mmproj,-mm,--mmproj-url", FOREIGN_ONE, REFUSED,
+     "osprey supports text only, no images and audio"},
+    {"--rpc,--kv-transfer-config", FOREIGN_ONE, REFUSED, "osprey runs one engine on one device"},
     {0},
 };
 
@@ -177,7 +183,7 @@ const struct foreign_option *foreign_find(const char *word)
     const struct foreign_option *option;
     char base[64];
 
-    /* "--NAME." is for keys whose NAME is an option of osprey's own */
+    /* "--NAME." stands for the keys of a NAME that is an option of osprey */
     snprintf(base, sizeof base, "%.*s", (int)(strcspn(word, ".") + (strchr(word, '.') != NULL)),
              word);
     option = find(base, false);
@@ -191,7 +197,7 @@ const struct foreign_option *foreign_find(const char *word)
     return find(base, true);
 }
 
-/* Numbers are compared as numbers: 1.0 is 1. */
+/* Compares numbers by value: 1.0 equals 1. */
 static bool is_same(const char *only, const char *value)
 {
     char *end_only, *end;
@@ -206,10 +212,10 @@ enum osp_status foreign_ignore(const struct foreign_option *option, const char *
                                const char *value)
 {
     if (option->only && !option->only[0])
-        return fail(OSP_EUNSUPPORTED, "%s: not supported: %s", word, option->why);
+        return fail(OSP_EUNSUPPORTED, "%s is not supported: %s", word, option->why);
     if (option->only && (!value || !is_same(option->only, value)))
-        return fail(OSP_EUNSUPPORTED, "%s %s: only %s is supported (%s)", word, value ? value : "",
-                    option->only, option->why);
+        return fail(OSP_EUNSUPPORTED, "%s %s: only the value %s is supported (%s)", word,
+                    value ? value : "", option->only, option->why);
     fprintf(stderr, "osprey: %s is ignored: %s\n", word, option->why);
     return OSP_OK;
 }

@@ -10,14 +10,14 @@
 enum { WIDTH = 96, INDENT = 8 };
 
 static const struct command_example EXAMPLES[] = {
-    {"osprey chat", "talk to the bundled model in the terminal"},
+    {"osprey chat", "chat with the bundled model in the terminal"},
     {"osprey chat -p \"What is the capital of France?\"", "one answer on standard output"},
-    {"osprey serve", "the OpenAI API on http://127.0.0.1:8000"},
-    {"osprey serve gpt-oss-20b", "the same with a checkpoint from this folder"},
+    {"osprey serve", "serve the OpenAI API on http://127.0.0.1:8000"},
+    {"osprey serve gpt-oss-20b", "serve the checkpoint in the folder gpt-oss-20b"},
     {NULL, NULL},
 };
 
-/* Words of a paragraph, broken at WIDTH. */
+/* Prints a paragraph, with lines of at most WIDTH columns. */
 static void put_wrapped(FILE *out, const char *text)
 {
     int column = 0;
@@ -45,15 +45,16 @@ static void put_examples(FILE *out, const struct command_example *examples)
 void help_program(FILE *out)
 {
     fprintf(out,
-            "osprey %s runs OpenAI's gpt-oss models: chat in the terminal, OpenAI-compatible "
-            "server.\n\n"
+            "osprey %s: inference engine and OpenAI-compatible server for OpenAI's gpt-oss "
+            "models\n\n"
             "Usage: osprey COMMAND [MODEL] [options]\n\nCommands:\n",
             OSP_VERSION);
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "    %-12s%s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     put_examples(out, EXAMPLES);
-    fputs("\nMODEL is a folder with a checkpoint; without one, the small model that comes with "
-          "osprey\n(osprey-nano) answers. \"osprey COMMAND --help\" tells about each command.\n",
+    fputs("\nMODEL is a folder with a checkpoint, or the name of a model in the local Hugging Face "
+          "cache.\nThe default is osprey-nano, a small model that comes with osprey.\n"
+          "\"osprey COMMAND --help\" describes a command.\n",
           out);
 }
 
@@ -66,7 +67,8 @@ void help_option_names(const struct option_row *row, char out[160])
     while (*aliases && n < 160) {
         size_t n_alias = strcspn(aliases, ",");
 
-        if (memchr(aliases, '.', n_alias) == NULL) /* --NAME.KEY is pasted, not learned */
+        if (memchr(aliases, '.', n_alias) ==
+            NULL) /* --NAME.KEY exists for pasted command lines only */
             n += snprintf(out + n, (size_t)(160 - n), ", %.*s", (int)n_alias, aliases);
         aliases += n_alias + (aliases[n_alias] == ',');
     }
@@ -118,7 +120,7 @@ void help_command(FILE *out, const struct command *command)
     (void)put_options(out, command, NULL);
     put_option(out, &OPTION_CONFIG);
     put_device_options(out, command);
-    fputs("\nEvery option can also come from the environment: --max-model-len as "
+    fputs("\nEvery option can also be set by an environment variable: --max-model-len by "
           "OSPREY_MAX_MODEL_LEN.\n",
           out);
 }
@@ -143,19 +145,19 @@ static void put_foreign(FILE *out, const struct foreign_option *option)
     if (!option->only)
         fprintf(out, "    Ignored: %s.\n", option->why);
     else if (!option->only[0])
-        fprintf(out, "    An error: %s.\n", option->why);
+        fprintf(out, "    Refused: %s.\n", option->why);
     else
-        fprintf(out, "    Ignored if %s, otherwise an error: %s.\n", option->only, option->why);
+        fprintf(out, "    Ignored with the value %s, otherwise refused: %s.\n", option->only,
+                option->why);
     put_words(out, option->words);
 }
 
 void help_foreign(FILE *out)
 {
-    fputs(
-        "Options of vLLM and llama-server that osprey does not have. Those that change nothing "
-        "are\n"
-        "ignored with one line that says so; --no-NAME and --NAME.KEY are taken as --NAME is.\n\n",
-        out);
+    fputs("Options of vLLM and llama-server that osprey does not have. An ignored option prints a\n"
+          "message with the reason; a refused option is an error. --no-NAME and --NAME.KEY are\n"
+          "treated like --NAME.\n\n",
+          out);
     for (const struct foreign_option *option = foreign_list(); option->words; option++)
         put_foreign(out, option);
 }

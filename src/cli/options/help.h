@@ -1,4 +1,4 @@
-/* What the tables say: help on a terminal and the manual page. */
+/* Help texts and the manual page, from the tables of commands and options. */
 #ifndef CLI_OPTIONS_HELP_H
 #define CLI_OPTIONS_HELP_H
 
@@ -10,10 +10,10 @@
 
 void help_program(FILE *out);
 void help_command(FILE *out, const struct command *command);
-void help_man(FILE *out);     /* osprey(1) in man's language */
-void help_foreign(FILE *out); /* how options of other servers are taken (foreign.h) */
+void help_man(FILE *out);     /* osprey(1) in the language of man(7) */
+void help_foreign(FILE *out); /* the options of other servers (foreign.h) */
 
-/* "-c, --ctx-size" in the order of writing them: the own name first. */
+/* "--max-model-len TOKENS, -c, --ctx-size": the option's name, then its aliases. */
 void help_option_names(const struct option_row *row, char out[160]);
 
 #endif

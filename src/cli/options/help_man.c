@@ -1,10 +1,10 @@
-/* The manual page, written from the tables in the language of man(7). */
+/* The manual page, generated from the tables in the language of man(7). */
 #include <string.h>
 
 #include "cli/options/help.h"
 #include "osprey.h"
 
-/* Text with what man would take for markup escaped. */
+/* Prints text with the characters escaped that are markup in man(7). */
 static void put_text(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -56,16 +56,16 @@ void help_man(FILE *out)
     fprintf(out, ".TH OSPREY 1 \"\" \"osprey %s\" \"User Commands\"\n", OSP_VERSION);
     fputs(".SH NAME\nosprey \\- inference engine and OpenAI\\-compatible server for gpt\\-oss\n"
           ".SH SYNOPSIS\n.B osprey\n.I COMMAND\n[\\fIMODEL\\fR] [\\fIoptions\\fR]\n"
-          ".SH DESCRIPTION\nosprey loads a gpt\\-oss checkpoint from a folder and answers with it: "
-          "in the terminal\n(osprey chat) and over the OpenAI HTTP API (osprey serve). Without a "
-          "folder it answers with\nosprey\\-nano, a small model that comes with it.\n"
+          ".SH DESCRIPTION\nosprey runs a gpt\\-oss checkpoint: as a chat in the terminal (osprey "
+          "chat) or as a server\nwith the OpenAI HTTP API (osprey serve). Without a checkpoint it "
+          "runs osprey\\-nano,\na small model that comes with it.\n"
           ".SH COMMANDS\n",
           out);
     for (int i = 0; i < COMMAND_COUNT; i++)
         put_command(out, COMMANDS[i]);
-    fputs(".SH ENVIRONMENT\nEvery option can also come from the environment, in capitals and with "
-          "underscores:\n\\-\\-max\\-model\\-len as\n.BR OSPREY_MAX_MODEL_LEN .\nThe command line "
-          "wins,\nand both over a\n.B \\-\\-config\nfile.\n.SH EXIT STATUS\n0 success, 1 failure, "
-          "2 a wrong command line.\n",
+    fputs(".SH ENVIRONMENT\nEvery option can also be set by an environment variable, in upper case "
+          "with\nunderscores: \\-\\-max\\-model\\-len by\n.BR OSPREY_MAX_MODEL_LEN .\nThe command "
+          "line overrides the environment,\nand the environment overrides a\n.B \\-\\-config\n"
+          "file.\n.SH EXIT STATUS\n0 success, 1 failure, 2 wrong command line.\n",
           out);
 }

@@ -17,12 +17,13 @@ static enum osp_status read_members(char **out, json_t *root)
     json_object_foreach(root, key, value)
     {
         if (strcmp(key, "backend") != 0)
-            fprintf(stderr, "osprey: " OPTION ": %.64s is ignored: osprey chooses this itself\n",
+            fprintf(stderr,
+                    "osprey: " OPTION ": %.64s is ignored: osprey chooses this automatically\n",
                     key);
         else if (json_is_string(value))
             *out = mem_strdup(json_string_value(value));
         else if (!json_is_null(value))
-            return fail(OSP_EINVAL, OPTION ": backend must be a string");
+            return fail(OSP_EINVAL, OPTION ": backend must be a string, such as \"auto\"");
     }
     return OSP_OK;
 }

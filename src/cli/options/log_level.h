@@ -6,10 +6,10 @@
 
 #define LOG_LEVEL_ROWS(T)                                                                          \
     TEXT_ROW(T, log_level, "log-level", NULL, "LEVEL",                                             \
-             "error, warn, info or debug, on standard error"),                                     \
-        FLAG_ROW(T, quiet, "quiet", "-q", "nothing on standard error but errors")
+             "log level on standard error: error, warn, info or debug"),                           \
+        FLAG_ROW(T, quiet, "quiet", "-q", "write only errors to standard error")
 
-/* `name` may be NULL: as it is, or errors only when quiet. */
+/* `name` may be NULL: the level stays, or becomes error if `quiet`. */
 CHECKED enum osp_status log_level_set(const char *name, bool quiet);
 
 #endif

@@ -16,13 +16,13 @@ static enum osp_status no_folder(const char *path)
 {
     if (str_ends_with(path, ".gguf"))
         return fail(OSP_EUNSUPPORTED,
-                    "%s: GGUF files are not read; fetch the checkpoint that it was made of, for "
+                    "%s: osprey does not read GGUF files; download the original checkpoint, for "
                     "example with\n    hf download openai/gpt-oss-20b --local-dir gpt-oss-20b\nand "
-                    "give its folder: gpt-oss-20b",
+                    "use its folder: gpt-oss-20b",
                     path);
     return fail(OSP_ENOTFOUND,
-                "%s: there is no such folder (a checkpoint is a folder with "
-                "config.json and .safetensors files)",
+                "%s: no such folder; a checkpoint is a folder with config.json and "
+                ".safetensors files",
                 path);
 }
 
@@ -42,7 +42,7 @@ const char *model_args_cache_name(const struct model_args *args,
 enum osp_status model_args_path(const char **out, const struct model_args *args,
                                 const struct positional_args *positional)
 {
-    static char *found; /* what the caller's pointer points into, until the next call */
+    static char *found; /* *out points to it until the next call */
     const char *name = model_args_cache_name(args, positional);
     enum osp_status st;
 
@@ -87,21 +87,23 @@ out:
     return st;
 }
 
-/* Other loaders of the same files. */
+/* vLLM's other loaders of .safetensors files. */
 static const char *known_load_format(const char *given)
 {
     if (!given || !str_in_list("fastsafetensors,instanttensor,runai_streamer", given))
         return given;
-    fprintf(stderr, "osprey: --load-format %s is ignored: checkpoints are always mapped\n", given);
+    fprintf(stderr,
+            "osprey: --load-format %s is ignored: osprey always maps checkpoints into memory\n",
+            given);
     return "safetensors";
 }
 
-/* f16 is what llama-server keeps by itself: command lines name it without wanting anything else. */
+/* f16 is the default of llama-server, so pasted command lines name it. */
 static const char *known_kv_type(const char *given)
 {
     if (!given || strcmp(given, "f16") != 0)
         return given;
-    fprintf(stderr, "osprey: KV cache type f16 is taken as bf16\n");
+    fprintf(stderr, "osprey: KV cache type f16 is not supported; osprey uses bf16\n");
     return "bf16";
 }
 
@@ -112,7 +114,8 @@ enum osp_status model_args_kv_type(const char **out, const struct model_args *ar
     *out = NULL;
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (*out && given[i] && strcmp(*out, given[i]) != 0)
-            return fail(OSP_EINVAL, "KV cache types %s and %s: keys and values have one type", *out,
+            return fail(OSP_EINVAL,
+                        "KV cache types %s and %s: keys and values must have the same type", *out,
                         given[i]);
         *out = given[i] ? given[i] : *out;
     }
@@ -126,9 +129,9 @@ enum osp_status model_args_sinks(bool *without, const struct model_args *args)
 
     *without = args->options.no_sinks || (word != NULL && strcmp(word, "off") == 0);
     if (word != NULL && !str_in_list("auto,on,off", word))
-        return fail(OSP_EINVAL, "--attention-sinks %s: there are auto, on, off", word);
+        return fail(OSP_EINVAL, "--attention-sinks %s: must be auto, on or off", word);
     if (args->options.no_sinks && word != NULL && strcmp(word, "on") == 0)
-        return fail(OSP_EINVAL, "--no-sinks and --attention-sinks on exclude each other");
+        return fail(OSP_EINVAL, "--no-sinks and --attention-sinks on cannot be combined");
     return OSP_OK;
 }
 

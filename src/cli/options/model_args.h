@@ -1,4 +1,4 @@
-/* The options of every command that opens a model, and the opening itself with its progress bar. */
+/* The options of every command that opens a model, and opening it with a progress bar. */
 #ifndef CLI_OPTIONS_MODEL_ARGS_H
 #define CLI_OPTIONS_MODEL_ARGS_H
 
@@ -21,31 +21,34 @@ struct model_args {
 
 #define MODEL_PATH_ROWS(T, m)                                                                      \
     TEXT_ROW(T, m.options.path, "model", "-m", "FOLDER",                                           \
-             "checkpoint in the Hugging Face or original layout, or the name of one in the local " \
-             "Hugging Face cache (default: the bundled osprey-nano); the same as the first word"), \
+             "folder with a checkpoint (Hugging Face or original layout), or the name of a "       \
+             "model in the local Hugging Face cache; same as the argument MODEL (default: the "    \
+             "bundled osprey-nano)"),                                                              \
         TEXT_ROW(T, m.revision, "revision", NULL, "NAME",                                          \
-                 "branch, tag or commit of a model in that cache (default main)"),                 \
+                 "branch, tag or commit of the model in the Hugging Face cache (default main)"),   \
         TEXT_ROW(T, m.download_dir, "download-dir", NULL, "FOLDER",                                \
-                 "that cache (default: $HF_HUB_CACHE, $HF_HOME/hub or "                            \
+                 "the Hugging Face cache (default: $HF_HUB_CACHE, $HF_HOME/hub or "                \
                  "~/.cache/huggingface/hub)"),                                                     \
         TEXT_ROW(T, m.options.tokenizer, "tokenizer", NULL, "FILE",                                \
-                 "tokenizer.json or .tiktoken file (default: the one beside the checkpoint)")
+                 "tokenizer.json or a .tiktoken file (default: in the checkpoint's folder)")
 
 #define MODEL_SIZE_ROWS(T, m)                                                                      \
     LIMIT_ROW(T, m.options.context_tokens_max, "max-model-len", "-c,--ctx-size,--max-seq-len",     \
               1 << 20, "TOKENS",                                                                   \
-              "prompt and answer of one request together (default: what the model allows and "     \
-              "memory holds)"),                                                                    \
+              "maximum context length of a request, prompt plus output (default: the model's "     \
+              "maximum, or less if the KV cache does not fit into memory)"),                       \
         LIMIT_ROW(T, m.options.n_seqs_max, "max-num-seqs", "-np,--parallel", 16384, "N",           \
-                  "requests that advance together (default 8)"),                                   \
+                  "maximum number of sequences in one step (default 8)"),                          \
         INT_ROW(T, m.options.n_batch_tokens_max, "max-num-batched-tokens", "-b,--batch-size", 1,   \
-                65536, "TOKENS", "rows of one step (default 512)"),                                \
+                65536, "TOKENS",                                                                   \
+                "maximum number of tokens in one step, prefill and decode "                        \
+                "together (default 512)"),                                                         \
         TEXT_ROW(T, m.options.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                      \
-                 "what keys and values are kept as: f32, bf16, fp8 or, by CPUs, int16 (default "   \
-                 "auto: int16 at the levels avx2 and avx-vnni, f32 at ref, else bf16)"),           \
+                 "data type of the KV cache: f32, bf16, fp8, or on CPUs int16 (default auto: "     \
+                 "int16 with the ISA avx2 or avx-vnni, f32 with ref, otherwise bf16)"),            \
         TEXT_ROW(T, m.cache_type_k, "cache-type-k", "-ctk", "TYPE",                                \
-                 "llama-server's name of --kv-cache-dtype; keys and values have one type"),        \
-        TEXT_ROW(T, m.cache_type_v, "cache-type-v", "-ctv", "TYPE", "the same")
+                 "llama-server's name for --kv-cache-dtype; keys and values have the same type"),  \
+        TEXT_ROW(T, m.cache_type_v, "cache-type-v", "-ctv", "TYPE", "same as --cache-type-k")
 
 /* The options that the devices export, and vLLM's JSON form of one of them. */
 #define MODEL_KERNEL_ROWS(T, m)                                                                    \
@@ -54,64 +57,69 @@ struct model_args {
                  "vLLM's JSON form of --attention-backend: {\"backend\": \"auto\"}")
 
 #define MODEL_DEVICE_ROWS(T, m)                                                                    \
-    TEXT_ROW(T, m.options.device, "device", NULL, "NAME", "auto, cpu or cuda (default auto)"),     \
+    TEXT_ROW(T, m.options.device, "device", NULL, "NAME",                                          \
+             "auto, cpu or cuda; auto is cuda if the GPU can be used (default auto)"),             \
         LIMIT_ROW(T, m.options.n_threads, "threads", "-t", 4096, "N",                              \
-                  "threads that compute (default: all CPUs this process may use)"),                \
+                  "number of compute threads (default: all CPUs that the process may use)"),       \
         TEXT_ROW(T, m.options.cpu_affinity, "cpu-affinity", NULL, "WHERE",                         \
-                 "bind those threads to cores, nodes (memory nodes), the CPUs of a list as "       \
-                 "0-7,16, or off; auto: to cores when all are used, else to nodes when there are " \
-                 "several (default auto)"),                                                        \
-        TEXT_ROW(T, m.options.cpu_features, "cpu-features", NULL, "LEVEL",                         \
-                 "ref, avx2, avx-vnni, avx512 or neon (default: the best of this CPU)"),           \
+                 "bind the compute threads to cores, to nodes (NUMA nodes) or to a list of "       \
+                 "CPUs such as 0-7,16; off: do not bind; auto: cores if there is a thread for "    \
+                 "each, otherwise nodes if there are several (default auto)"),                     \
+        TEXT_ROW(T, m.options.cpu_features, "cpu-features", NULL, "ISA",                           \
+                 "ISA of the CPU kernels: ref, avx2, avx-vnni, avx512 or neon (default: the "      \
+                 "best that this CPU has)"),                                                       \
         BYTES_ROW(T, m.options.kv_cache_bytes, "kv-cache-memory", "--kv-cache-memory-bytes", 0,    \
                   1e15,                                                                            \
-                  "memory for keys and values: 512M, 8G (default: planned from the limits)"),      \
+                  "size of the KV cache, such as 512M or 8G (default: planned from "               \
+                  "--max-model-len, --max-num-seqs and the free memory)"),                         \
         TEXT_ROW(T, m.options.mxfp4_layers, "mxfp4-layers", NULL, "LIST",                          \
-                 "BF16 parts to turn to MXFP4 while loading: moe,qkv,o,lm_head,embed, or all "     \
-                 "(default none)"),                                                                \
+                 "BF16 layers to quantize to MXFP4 while loading: all, none, or a list of "        \
+                 "moe,qkv,o,lm_head,embed (default none)"),                                        \
         MODEL_KERNEL_ROWS(T, m),                                                                   \
         TEXT_ROW(T, m.options.pack_cache, "pack-cache", NULL, "FOLDER",                            \
-                 "keep packed weights there and map them at the next start; \"on\": in the "       \
-                 "user's cache folder (default off)"),                                             \
-        TEXT_ROW(T, m.attention_sinks, "attention-sinks", NULL, "WHETHER",                         \
-                 "auto and on: as the model has them; off: an experiment without (default auto)"), \
+                 "folder that keeps the packed weights, so that the next start maps them; on: "    \
+                 "the user's cache folder; off: keep nothing (default off)"),                      \
+        TEXT_ROW(T, m.attention_sinks, "attention-sinks", NULL, "WHEN",                            \
+                 "auto and on: the model's attention sinks; off: attention without sinks, for "    \
+                 "experiments (default auto)"),                                                    \
         FLAG_ROW(T, m.options.enforce_eager, "enforce-eager", NULL,                                \
-                 "no CUDA graphs: every step is launched kernel by kernel"),                       \
+                 "do not use CUDA graphs; launch the kernels of every step one by one"),           \
         FLOAT_ROW(T, m.gpu_memory_utilization, "gpu-memory-utilization", NULL, 0.01, 1, "SHARE",   \
-                  "share of a card's memory to use (default: what is free)"),                      \
-        FLAG_ROW(T, m.options.no_sinks, "no-sinks", NULL, "the same as --attention-sinks off")
+                  "share of the GPU's memory for weights, activations and KV cache together "      \
+                  "(default: all that is free)"),                                                  \
+        FLAG_ROW(T, m.options.no_sinks, "no-sinks", NULL, "same as --attention-sinks off")
 
-/* For commands that measure: generated weights instead of a checkpoint. */
+/* Generated weights instead of a checkpoint, for measurements. */
 #define MODEL_DUMMY_ROWS(T, m)                                                                     \
     TEXT_ROW(T, m.options.load_format, "load-format", NULL, "FORMAT",                              \
-             "auto, safetensors (so are fastsafetensors, instanttensor and runai_streamer), or "   \
-             "dummy: generated weights of --shape, without a checkpoint "                          \
-             "(default auto)"),                                                                    \
+             "auto, safetensors, or dummy (generated weights with the shape of --shape, no "       \
+             "checkpoint); vLLM's fastsafetensors, instanttensor and runai_streamer are read "     \
+             "as safetensors (default auto)"),                                                     \
         TEXT_ROW(T, m.options.dummy_shape, "shape", NULL, "NAME",                                  \
-                 "of dummy weights: gpt-oss-20b, gpt-oss-120b, osprey-nano (default "              \
+                 "shape of dummy weights: gpt-oss-20b, gpt-oss-120b or osprey-nano (default "      \
                  "gpt-oss-20b)"),                                                                  \
         INT_ROW(T, m.options.dummy_layers, "layers", NULL, 0, 512, "N",                            \
-                "of dummy weights (default: all of the shape)")
+                "number of layers of dummy weights (default: all layers of the shape)")
 
-/* For commands that serve: the engine in a process of its own. */
+/* For osprey serve: the engine in a worker process. */
 #define MODEL_WORKER_ROWS(T, m)                                                                    \
     TEXT_ROW(T, m.options.worker, "worker", NULL, "WHEN",                                          \
-             "run the engine in a process of its own, which is started again when it or its "      \
-             "device fails: on, off, or auto, which is on for cuda (default auto)"),               \
+             "run the engine in a worker process, which is restarted when it or its GPU "          \
+             "fails: on, off, or auto (on for cuda, off for cpu) (default auto)"),                 \
         INT_ROW(T, m.options.worker_restarts_max, "worker-restarts", NULL, 1, 1000000, "N",        \
-                "that often within ten minutes, then it stays down (default 10)"),                 \
+                "maximum number of restarts within ten minutes; after that the engine stays "      \
+                "down (default 10)"),                                                              \
         INT_ROW(T, m.worker_silence_s, "worker-silence", NULL, 1, 3600, "SECONDS",                 \
-                "a worker that gives no sign of life for so long is killed and started again "     \
-                "(default 4)")
+                "kill and restart a worker that sends no heartbeat for this long (default 4)")
 
-/* The path of the first word or of --model; NULL = the bundled model. A name such as
- * openai/gpt-oss-20b that is no folder is looked for in the local Hugging Face cache; what is
- * not there is an error that says what to do. Valid until the next call; one thread at a time. */
+/* The folder of the argument MODEL or of --model; NULL: the bundled model. A name such as
+ * openai/gpt-oss-20b is looked up in the local Hugging Face cache unless a folder has that name. If
+ * the cache lacks the model, the error names the command that fetches it. Valid until the next
+ * call; one thread at a time. */
 CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
                                         const struct positional_args *positional);
 
-/* The name by which a model of the cache was asked for; NULL when it is a folder or the bundled
- * one. */
+/* The name that was looked up in the cache; NULL: the model is a folder or the bundled one. */
 const char *model_args_cache_name(const struct model_args *args,
                                   const struct positional_args *positional);
 
@@ -129,12 +137,12 @@ CHECKED enum osp_status model_args_sinks(bool *without, const struct model_args 
  * OSP_EINVAL: they differ. */
 CHECKED enum osp_status model_args_kv_type(const char **out, const struct model_args *args);
 
-/* Gives a model to osp_model_close(). A bar on standard error shows the loading, if that is a
- * terminal and not `quiet`. */
+/* Gives a model to osp_model_close(). Shows a progress bar if standard error is a terminal and
+ * `quiet` is not set. */
 CHECKED enum osp_status model_args_open(struct osp_model **out, const struct model_args *args,
                                         const struct positional_args *positional, bool quiet);
 
-/* Whether the model is the bundled one, for which greedy decoding is the default. */
+/* Whether this is the bundled model, whose default is greedy decoding. */
 bool model_is_bundled(const struct osp_model *model);
 
 #endif

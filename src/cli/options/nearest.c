@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { WORD_MAX = 64 }; /* what is longer is compared by its beginning */
+enum { WORD_MAX = 64 }; /* of longer words only the beginning is compared */
 
 static int least(int a, int b, int c)
 {

@@ -1,5 +1,5 @@
-/* Options that the environment gives: OSPREY_<NAME>, and what other servers read where it means
- * the same. */
+/* Options from environment variables: OSPREY_<NAME>, and variables of other servers with the same
+ * meaning. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ static void variable_of(const struct option_row *row, const char *prefix,
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }
 
-/* Other servers' variables that are understood: those of kernels, and the key, without which a
- * server that was meant to have one would be open. */
+/* Which variables of other servers are read: those that choose kernels, and the API key, because a
+ * server that ignored it would be open. */
 static bool has_variable_of(const struct option_row *row, const char *prefix)
 {
     if (strcmp(row->name, "api-key") == 0)
@@ -69,12 +69,11 @@ static void warn_unknown_variable(const struct option_row *rows, const char *ent
             return;
     }
     if (name_end)
-        fprintf(stderr,
-                "osprey: the environment variable %.*s is ignored: there is no such option\n",
+        fprintf(stderr, "osprey: environment variable %.*s is ignored: osprey has no such option\n",
                 (int)(name_end - entry), entry);
 }
 
-/* Of those that would choose kernels, in commands that have any. */
+/* In commands that have options for kernels. */
 static void warn_unknown_variables(const struct option_row *rows)
 {
     static const char *const prefixes[] = {"VLLM_MXFP4_", "VLLM_ATTENTION_"};

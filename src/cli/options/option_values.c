@@ -1,4 +1,4 @@
-/* Texts as the values of options. */
+/* Parses the values of options. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,12 @@
 
 static enum osp_status bad_value(const struct option_row *row, const char *text)
 {
-    return fail(OSP_EINVAL, "--%s %s: must be a number from %.10g to %.10g", row->name, text,
+    return fail(OSP_EINVAL, "--%s %s: must be a number between %.10g and %.10g", row->name, text,
                 row->min, row->max);
 }
 
-/* Of a letter at a number's end; 0 = none. Bytes go by 1024 in either case, counts as in vLLM. */
+/* Factor of the letter after a number; 0: not a unit. For bytes k and K are 1024; for counts k is
+ * 1000 and K is 1024, as in vLLM. */
 static double unit_of(const struct option_row *row, char letter)
 {
     const bool by_1000 = row->kind != OPTION_BYTES && islower((unsigned char)letter);
@@ -57,7 +58,7 @@ static enum osp_status set_flag(const struct option_row *row, char *field, const
     bool on = !text || str_in_list("1,true,yes,on", text);
 
     if (!on && !str_in_list("0,false,no,off", text) && *text)
-        return fail(OSP_EINVAL, "--%s: %s is neither true nor false", row->name, text);
+        return fail(OSP_EINVAL, "--%s %s: must be true or false", row->name, text);
     memcpy(field, &on, sizeof on);
     return OSP_OK;
 }

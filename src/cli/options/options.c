@@ -17,9 +17,9 @@ const struct option_row OPTION_CONFIG = {
     .name = "config",
     .kind = OPTION_TEXT,
     .value = "FILE",
-    .help = "read options from this file, a line each: name: value, as in vLLM's; the command line "
-            "and the "
-            "environment win",
+    .help =
+        "file with one option per line as \"name: value\", as for vLLM; the command line and the "
+        "environment override it",
 };
 
 /* ---- names ---- */
@@ -33,7 +33,7 @@ const struct option_row *options_find(const struct option_row *rows, const char 
     return NULL;
 }
 
-/* The nearest of a list with commas. */
+/* Updates the most similar name with those of a comma-separated list. */
 static void update_nearest(const char *list, const char *word, int *distance, char best[64])
 {
     while (list && *list) {
@@ -71,19 +71,19 @@ static enum osp_status unknown_option(const struct command *command, const char 
         update_nearest(name, word, &distance, nearest);
         update_nearest(row->aliases, word, &distance, nearest);
     }
-    return fail(OSP_EINVAL, "%s: unknown option; the nearest is %s (osprey %s --help lists all%s)",
-                word, nearest, command->name,
-                lacks_plugin ? "; options of GPUs need osprey-cuda.so, which is not installed"
-                             : "");
+    return fail(
+        OSP_EINVAL, "%s: unknown option; the most similar is %s (osprey %s --help lists all%s)",
+        word, nearest, command->name,
+        lacks_plugin ? "; options of GPUs need osprey-cuda.so, which is not installed" : "");
 }
 
 /* ---- the command line ---- */
 
-/* argv in one spelling: "--name=value", "--flag", words; all owned. */
+/* argv with every option spelled "--name=value" or "--flag"; owns its strings. */
 struct expanded {
     char **argv;
     int argc;
-    char *config; /* what --config says; owned */
+    char *config; /* value of --config; owned */
 };
 
 static void expanded_release(struct expanded *p)
@@ -100,8 +100,8 @@ static void expanded_add(struct expanded *p, char *word)
     p->argv[p->argc++] = word;
 }
 
-/* "--name=value" and "-c4096" carry the value with them, but "-ctk" is a word of its own. Gives
- * the row, the name alone and the value (NULL if it is not attached). */
+/* Splits "--name=value" and "-c4096" into name and value; "-ctk" is a name. Returns the row, sets
+ * *attached to the value (NULL: not attached), and cuts the value from `word`. */
 static const struct option_row *split_word(const struct option_row *rows, char *word,
                                            const char **attached)
 {
@@ -188,7 +188,7 @@ static void underscores_to_dashes(char *word)
             *c = *c == '_' ? '-' : *c;
 }
 
-/* One word and what belongs to it; *n_used words were taken. */
+/* Expands one argument and its value. *n_used: number of arguments that were consumed. */
 static enum osp_status expand_word(struct expanded *p, const struct command *command, char **at,
                                    int *n_used)
 {
@@ -265,19 +265,19 @@ static enum osp_status parse_expanded(const struct command *command, struct expa
     enum osp_status st = OSP_OK;
     int index = 0, code = 0;
 
-    optind = 0; /* start anew */
+    optind = 0; /* restarts getopt_long */
     opterr = 0;
     while (st == OSP_OK && (code = getopt_long(p->argc, p->argv, "", options, &index)) == 0)
         st = option_set(&command_rows(command)[index], into, optarg);
     free(options);
     if (st == OSP_OK && code != -1)
-        return fail(OSP_EINVAL, "%s: cannot be read", p->argv[optind - 1]);
+        return fail(OSP_EINVAL, "%s: not a valid option", p->argv[optind - 1]);
     return st;
 }
 
 /* ---- the file ---- */
 
-/* Another command's, or one that is told not to happen and is not ours. */
+/* Whether to skip the line: an option of another command, or a foreign option that is off. */
 static bool is_other_command(const struct command *command, const char *word, const char *value)
 {
     const struct foreign_option *foreign = foreign_find(word);
@@ -292,7 +292,7 @@ static bool is_other_command(const struct command *command, const char *word, co
     return false;
 }
 
-/* As if "--name=value" stood on the command line. */
+/* Treats the line as "--name=value" on the command line. */
 static enum osp_status apply_line(struct expanded *p, const struct command *command,
                                   const struct config_line *line)
 {
@@ -303,7 +303,7 @@ static enum osp_status apply_line(struct expanded *p, const struct command *comm
 
     underscores_to_dashes(name);
     if (is_config(name))
-        st = fail(OSP_EINVAL, "--config: a file names no other");
+        st = fail(OSP_EINVAL, "config: a --config file cannot name another file");
     else if (!is_other_command(command, name, line->value))
         st = expand_word(p, command, words, &n_used);
     free(words[0]);
@@ -320,7 +320,7 @@ static enum osp_status read_config(struct expanded *p, const struct command *com
     bool found;
 
     TRY(config_file_open(&file, path));
-    /* so many words at most: a line has two bytes */
+    /* an upper bound for the number of options: a line has at least two bytes */
     p->argv = mem_new((CONFIG_FILE_BYTES_MAX / 2 + 2) * sizeof *p->argv);
     expanded_add(p, mem_strdup(command->name));
     while ((st = config_file_next(&file, &line, &found)) == OSP_OK && found) {
@@ -340,7 +340,7 @@ out:
 enum osp_status options_parse(const struct command *command, int argc, char **argv, void *into,
                               struct positional_args *positional)
 {
-    /* what the caller's pointers point into, until the next call */
+    /* own the strings that the caller's pointers refer to, until the next call */
     static struct expanded expanded, from_file;
     const char *config = getenv("OSPREY_CONFIG");
     enum osp_status st;
@@ -356,7 +356,7 @@ enum osp_status options_parse(const struct command *command, int argc, char **ar
     positional->n = expanded.argc - optind;
     positional->words = expanded.argv + optind;
     if (positional->n > command->n_positional_max)
-        return fail(OSP_EINVAL, "%s: one word too many (osprey %s %s)",
+        return fail(OSP_EINVAL, "%s: unexpected argument (osprey %s %s)",
                     positional->words[command->n_positional_max], command->name, command->usage);
 out:
     return st;

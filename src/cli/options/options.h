@@ -1,7 +1,7 @@
-/* One table of options a command, over getopt_long. From it come the parsing, the environment
+/* One table of options per command, over getopt_long. It defines the parsing, the environment
  * variables (OSPREY_MAX_MODEL_LEN for --max-model-len), the names in a --config file, --help,
- * the shell completion and the manual page. An option has one name of its own and any number of
- * the names that other servers use. */
+ * the shell completion and the manual page. An option has one name, and as aliases the names that
+ * other servers use. A new option is one row, the member that the row fills, and its use. */
 #ifndef CLI_OPTIONS_OPTIONS_H
 #define CLI_OPTIONS_OPTIONS_H
 
@@ -16,10 +16,10 @@
 enum option_kind {
     OPTION_FLAG,  /* bool */
     OPTION_INT,   /* int: 4096, 4K (1024), 4k (1000), and so M and G */
-    OPTION_LIMIT, /* the same, and -1, which other servers write, is 0: not given */
+    OPTION_LIMIT, /* as OPTION_INT, but -1, which other servers use for "default", becomes 0 */
     OPTION_BYTES, /* int64_t: 4096, 64K, 4M, 2G (powers of 1024) */
     OPTION_FLOAT, /* struct option_float */
-    OPTION_TEXT,  /* const char *: of argv or the environment */
+    OPTION_TEXT,  /* const char *, borrowed from argv or the environment */
     OPTION_DEVICE /* struct option_pairs: an option that a device exports, by name */
 };
 
@@ -32,7 +32,7 @@ struct option_pairs {
 /* Sets the value of that name; false: the list is full. */
 bool option_pairs_set(struct option_pairs *pairs, const char *name, const char *value);
 
-/* A number whose absence matters. */
+/* A number that can be not set. */
 struct option_float {
     bool is_set;
     double value;
@@ -43,14 +43,14 @@ struct option_row {
     const char *aliases; /* as written, with commas: "-c,--ctx-size,-np"; or NULL */
     enum option_kind kind;
     size_t offset;     /* of the field in the command's struct */
-    double min, max;   /* INT, BYTES, REAL */
-    const char *value; /* what stands for the value in --help; NULL for a flag */
+    double min, max;   /* INT, LIMIT, BYTES, FLOAT */
+    const char *value; /* stands for the value in --help; NULL for a flag */
     const char *help;
     const char *device; /* of OPTION_DEVICE: the device's name; otherwise NULL */
 };
 
-/* Rows for the members of a struct T, with the option's name, its further names or NULL, what
- * stands for the value, and the help. */
+/* Rows for the members of a struct T: the option's name, its aliases or NULL, what stands for the
+ * value, and the help text. */
 #define ROW(T, member, flag, also) .name = (flag), .aliases = (also), .offset = offsetof(T, member)
 #define FLAG_ROW(T, member, flag, also, text)                                                      \
     {                                                                                              \
@@ -81,23 +81,24 @@ struct option_row {
 
 struct command;
 
-/* What a command line said beyond its options. */
+/* The arguments that are not options. */
 struct positional_args {
     int n;
     char **words;
 };
 
-/* --config, which every command with options has. It fills no field: for what lists the options. */
+/* --config, which every command with options has, for help texts. It fills no field. */
 extern const struct option_row OPTION_CONFIG;
 
-/* Fills `into` from the file of --config, then the environment, then argv[1..]: what comes later
- * wins. A file may serve several commands; what only others have is passed over. Texts and *rest
- * are valid until the next call. Ignored options of other servers (see foreign.h) are named on
- * standard error. OSP_EINVAL names what is wrong. For the main thread only. */
+/* Fills `into` from the file of --config, then the environment, then argv[1..]; each overrides the
+ * one before. A file may hold options of several commands; options of other commands are skipped.
+ * Strings and *positional are valid until the next call. Ignored options of other servers (see
+ * foreign.h) are named on standard error. OSP_EINVAL names the option and the value. For the main
+ * thread only. */
 CHECKED enum osp_status options_parse(const struct command *command, int argc, char **argv,
                                       void *into, struct positional_args *positional);
 
-/* Finds a row by a name as written ("--max-model-len", "-c", "-np"); NULL = none. */
+/* Finds a row by a spelling ("--max-model-len", "-c", "-np"); NULL: not found. */
 const struct option_row *options_find(const struct option_row *rows, const char *word);
 
 #endif

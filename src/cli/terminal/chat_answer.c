@@ -9,12 +9,12 @@
 #include "base/clock.h"
 #include "cli/terminal/terminal.h"
 
-enum { ANSWER_BYTES_MAX = 64 << 20, POLL_MS = 50 /* between looks at Ctrl-C */ };
+enum { ANSWER_BYTES_MAX = 64 << 20, POLL_MS = 50 /* between checks for Ctrl-C */ };
 
 /* ---- Ctrl-C ---- */
 
-/* A byte in a pipe for each, so that it can be waited for together with input, whichever thread the
- * signal reaches. */
+/* Each Ctrl-C puts a byte into a pipe, so that poll() can wait for it together with input,
+ * whichever thread gets the signal. */
 static int interrupt_pipe[2] = {-1, -1};
 
 static void on_interrupt(int number)
@@ -22,7 +22,7 @@ static void on_interrupt(int number)
     int error = errno;
 
     (void)number;
-    if (write(interrupt_pipe[1], "", 1) < 0) /* full: enough are noted */
+    if (write(interrupt_pipe[1], "", 1) < 0) /* the pipe is full of earlier ones */
         errno = error;
 }
 
@@ -31,7 +31,7 @@ void interrupt_catch(void)
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
 
     if (interrupt_pipe[0] < 0 && pipe2(interrupt_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
-        return; /* then it ends the program, as without us */
+        return; /* Ctrl-C then ends the program as usual */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
 }
@@ -66,7 +66,7 @@ void answer_release(struct answer *a)
     buf_release(&a->reasoning);
 }
 
-/* Where the printing stands. */
+/* State of the output. */
 struct printer {
     const struct answer_style *style;
     struct answer *answer;
@@ -128,7 +128,7 @@ static enum osp_status on_event(struct printer *p, const struct osp_event *event
     else if (event->kind == OSP_EVENT_TEXT)
         print_text(p, event);
     else if (event->kind == OSP_EVENT_ERROR)
-        return fail(event->status, "%s", event->text ? event->text : "the answer failed");
+        return fail(event->status, "%s", event->text ? event->text : "the request failed");
     else if (event->kind == OSP_EVENT_DONE) {
         p->answer->usage = event->usage;
         p->answer->finish = event->finish;
@@ -153,7 +153,7 @@ static enum osp_status read_events(struct printer *p, struct osp_request *reques
     return st;
 }
 
-/* The answer is a line of its own. */
+/* Ends the answer with a newline. */
 static void end_line(struct printer *p)
 {
     const struct buf *text = &p->answer->content;
@@ -195,7 +195,7 @@ void answer_print_rate(FILE *out, const struct answer *a)
             rate(u->n_generated_tokens, u->generation_seconds), u->n_prompt_tokens,
             u->prompt_seconds);
     if (a->finish == OSP_FINISH_LENGTH)
-        fputs("; stopped at the token limit", out);
+        fputs("; stopped at --max-tokens or the end of the context", out);
     if (a->finish == OSP_FINISH_CANCELED)
         fputs("; stopped", out);
     terminal_dim(out, false);

@@ -1,4 +1,4 @@
-/* One answer of `osprey chat`: submitted, printed as it comes, stopped by Ctrl-C. */
+/* One answer of `osprey chat`: submits the request, prints the stream, stops at Ctrl-C. */
 #ifndef CLI_TERMINAL_CHAT_ANSWER_H
 #define CLI_TERMINAL_CHAT_ANSWER_H
 
@@ -10,7 +10,7 @@
 
 enum reasoning_view {
     REASONING_HIDDEN, /* not at all */
-    REASONING_FOLDED, /* one line that says how long it took */
+    REASONING_FOLDED, /* one line with the reasoning time */
     REASONING_SHOWN
 };
 
@@ -19,7 +19,8 @@ struct answer_style {
     enum reasoning_view reasoning;
 };
 
-/* What came: texts to keep for the next turn, and figures. Release in any case. */
+/* The result: texts for the conversation's next message, and usage. Release it also after a
+ * failure. */
 struct answer {
     struct buf content, reasoning;
     struct osp_usage usage;
@@ -29,7 +30,7 @@ struct answer {
 void answer_init(struct answer *a);
 void answer_release(struct answer *a);
 
-/* Fills `a` until the answer is complete or Ctrl-C has stopped it (OSP_FINISH_CANCELED). */
+/* Fills `a` until the answer is complete or Ctrl-C stops it (OSP_FINISH_CANCELED). */
 CHECKED enum osp_status answer_run(struct answer *a, struct osp_engine *engine,
                                    const struct osp_chat *chat,
                                    const struct osp_request_options *opt,
@@ -38,9 +39,10 @@ CHECKED enum osp_status answer_run(struct answer *a, struct osp_engine *engine,
 /* "34 tokens in 0.8 s (42.5 tokens/s) after a prompt of 70 in 0.2 s" */
 void answer_print_rate(FILE *out, const struct answer *a);
 
-/* Ctrl-C is noted instead of ending the program. */
+/* From now on Ctrl-C is recorded and does not end the program. */
 void interrupt_catch(void);
-bool interrupt_consume(void);   /* and forgets it */
-int interrupt_descriptor(void); /* readable while one is noted; -1 before interrupt_catch() */
+bool interrupt_consume(void); /* whether Ctrl-C was recorded; clears it */
+int interrupt_descriptor(
+    void); /* readable while a Ctrl-C is recorded; -1 before interrupt_catch() */
 
 #endif

@@ -21,7 +21,7 @@ static const char QUOTES[] = "\"\"\"";
 struct chat_line {
     EditLine *el;
     History *history;
-    char *history_path; /* NULL: nowhere to keep it */
+    char *history_path; /* NULL: the history is not saved */
     bool in_block;
 };
 
@@ -71,7 +71,7 @@ static void open_history(struct chat_line *l)
 static void save_history(struct chat_line *l)
 {
     HistEvent event;
-    mode_t mask = umask(077); /* what people ask is nobody else's business */
+    mode_t mask = umask(077); /* prompts are private to the user */
 
     if (l->history_path)
         history(l->history, &event, H_SAVE, l->history_path);
@@ -80,7 +80,7 @@ static void save_history(struct chat_line *l)
 
 /* ---- characters ---- */
 
-/* Waits for input; false when Ctrl-C came first. */
+/* Waits for input; false: Ctrl-C came first. */
 static bool wait_for_input(void)
 {
     struct pollfd wait[] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -88,13 +88,13 @@ static bool wait_for_input(void)
 
     while (poll(wait, 2, -1) < 0)
         if (errno != EINTR)
-            return true; /* reading will tell */
+            return true; /* the read reports the error */
     return wait[1].revents == 0;
 }
 
-/* One character, put together from its bytes: 1, 0 at the end, -1 with EINTR after Ctrl-C. Bytes
- * that make no character are skipped, and so is NUL: a Ctrl-D typed before the editor has taken
- * over the terminal comes as one, and libedit takes it for "insert the next key as it is". */
+/* Reads one UTF-8 character: returns 1, 0 at the end, -1 with EINTR after Ctrl-C. Skips invalid
+ * bytes and NUL: a Ctrl-D that is typed before libedit has set up the terminal arrives as NUL,
+ * which libedit reads as "insert the next key literally". */
 static int read_character(EditLine *el, wchar_t *out)
 {
     mbstate_t state = {0};
@@ -156,7 +156,7 @@ void chat_line_close(struct chat_line *l)
     free(l);
 }
 
-/* Without its newline. */
+/* Removes the newline. */
 static enum line_result read_line(struct chat_line *l, struct buf *out)
 {
     HistEvent event;
@@ -176,7 +176,7 @@ static enum line_result read_line(struct chat_line *l, struct buf *out)
     return LINE_READ;
 }
 
-/* Takes the closing quotes off; false when there are none. */
+/* Removes the closing quotes; false: there are none. */
 static bool strip_quotes(struct buf *b)
 {
     size_t n = sizeof QUOTES - 1;

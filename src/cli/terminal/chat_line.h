@@ -11,7 +11,7 @@ enum line_result { LINE_READ, LINE_INTERRUPTED, LINE_END };
 struct chat_line *chat_line_open(void);
 void chat_line_close(struct chat_line *l); /* saves the history */
 
-/* One message into `out`: a line, or what stands between lines of three quotation marks. */
+/* Reads one message into `out`: a line, or the text between two """ lines. */
 enum line_result chat_line_read(struct chat_line *l, struct buf *out);
 
 #endif

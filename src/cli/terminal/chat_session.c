@@ -12,7 +12,7 @@ enum { MESSAGE_BYTES_MAX = 16 << 20 };
 struct session {
     const struct chat_setup *setup;
     struct osp_chat *chat;
-    char *system, *effort; /* NULL = none, medium */
+    char *system, *effort; /* NULL: no instruction, effort medium */
     struct answer last;
     int n_answers;
     int64_t n_prompt_tokens, n_tokens;
@@ -50,7 +50,7 @@ static enum osp_status slash_help(struct session *s, const char *positional);
 static enum osp_status slash_clear(struct session *s, const char *positional)
 {
     (void)positional;
-    puts("A new conversation.");
+    puts("New conversation.");
     return restart_chat(s);
 }
 
@@ -62,7 +62,7 @@ static enum osp_status slash_effort(struct session *s, const char *positional)
         return st;
     free(s->effort);
     s->effort = mem_strdup(positional);
-    printf("Reasoning effort is %s from now on.\n", positional);
+    printf("Reasoning effort: %s\n", positional);
     return OSP_OK;
 }
 
@@ -70,8 +70,8 @@ static enum osp_status slash_system(struct session *s, const char *positional)
 {
     free(s->system);
     s->system = *positional ? mem_strdup(positional) : NULL;
-    puts(*positional ? "A new conversation with this instruction."
-                     : "A new conversation without one.");
+    puts(*positional ? "New conversation with this system prompt."
+                     : "New conversation without a system prompt.");
     return restart_chat(s);
 }
 
@@ -81,7 +81,7 @@ static enum osp_status slash_stats(struct session *s, const char *positional)
 
     (void)positional;
     osp_model_get_info(s->setup->model, &info);
-    printf("%s on %s; context of %d tokens\n", info.name, info.device, info.context_tokens_max);
+    printf("%s on %s; context length %d tokens\n", info.name, info.device, info.context_tokens_max);
     printf("%d answers, %lld prompt tokens, %lld generated at %.1f tokens/s\n", s->n_answers,
            (long long)s->n_prompt_tokens, (long long)s->n_tokens,
            s->generation_seconds > 0 ? (double)s->n_tokens / s->generation_seconds : 0.0);
@@ -97,12 +97,12 @@ static enum osp_status slash_exit(struct session *s, const char *positional)
 
 /* X(name, argument, text) */
 #define SLASH_LIST(X)                                                                              \
-    X(help, "", "this list")                                                                       \
-    X(clear, "", "forget the conversation")                                                        \
-    X(effort, " low|medium|high", "how long to think before answering")                            \
-    X(system, " TEXT", "a new conversation with this instruction")                                 \
-    X(stats, "", "tokens and speed so far")                                                        \
-    X(exit, "", "leave; so does Ctrl-D")
+    X(help, "", "list the commands")                                                               \
+    X(clear, "", "start a new conversation")                                                       \
+    X(effort, " low|medium|high", "set the reasoning effort")                                      \
+    X(system, " TEXT", "start a new conversation with this system prompt")                         \
+    X(stats, "", "print token counts and speed")                                                   \
+    X(exit, "", "exit, like Ctrl-D")
 
 static const struct {
     const char *name, *argument, *text;
@@ -120,7 +120,7 @@ static enum osp_status slash_help(struct session *s, const char *positional)
     for (int i = 0; i < N_SLASHES; i++)
         printf("/%s%-*s %s\n", SLASHES[i].name, 24 - (int)strlen(SLASHES[i].name),
                SLASHES[i].argument, SLASHES[i].text);
-    puts("A message of several lines stands between \"\"\" and \"\"\". Ctrl-C stops an answer.");
+    puts("Put \"\"\" before and after a message of several lines. Ctrl-C stops an answer.");
     return OSP_OK;
 }
 
@@ -131,7 +131,7 @@ static enum osp_status run_slash(struct session *s, const char *line)
     for (int i = 0; i < N_SLASHES; i++)
         if (strlen(SLASHES[i].name) == n && strncmp(SLASHES[i].name, line, n) == 0)
             return SLASHES[i].run(s, line + n + strspn(line + n, " "));
-    return fail(OSP_EINVAL, "there is no /%.*s; /help lists what there is", (int)n, line);
+    return fail(OSP_EINVAL, "/%.*s: unknown command; /help lists all commands", (int)n, line);
 }
 
 /* ---- answers ---- */

@@ -9,11 +9,11 @@ struct chat_setup {
     struct osp_engine *engine;
     struct osp_request_options request;
     struct answer_style style;
-    const char *system, *effort; /* NULL = none, medium */
+    const char *system, *effort; /* NULL: no instruction, effort medium */
     bool quiet;                  /* no token rates */
 };
 
-/* A new conversation with the instruction and the effort. Gives a chat to osp_chat_free(). */
+/* Starts a conversation with this instruction and effort. Gives a chat to osp_chat_free(). */
 CHECKED enum osp_status chat_start(struct osp_chat **out, const char *system, const char *effort);
 
 CHECKED enum osp_status chat_session_run(const struct chat_setup *setup);

@@ -36,7 +36,7 @@ static char *cache_folder(const char *given)
         return mem_strdup(given);
     if (variable("HF_HUB_CACHE"))
         return mem_strdup(variable("HF_HUB_CACHE"));
-    if (variable("HUGGINGFACE_HUB_CACHE")) /* its older name */
+    if (variable("HUGGINGFACE_HUB_CACHE")) /* the older name of that variable */
         return mem_strdup(variable("HUGGINGFACE_HUB_CACHE"));
     if (variable("HF_HOME"))
         return path_join(variable("HF_HOME"), "hub");
@@ -45,7 +45,7 @@ static char *cache_folder(const char *given)
     return path_join(home ? home : "/", ".cache/huggingface/hub");
 }
 
-/* A revision is part of a path here. */
+/* The revision becomes part of a path, so it must not leave the folder. */
 static bool is_sane_revision(const char *revision)
 {
     const size_t n = strlen(revision);
@@ -55,7 +55,7 @@ static bool is_sane_revision(const char *revision)
            revision[strspn(revision, NAME_CHARACTERS "/")] == '\0';
 }
 
-/* The commit that refs/REVISION names, else the revision itself. A string to free(). */
+/* The commit in refs/REVISION, or the revision itself. A string to free(). */
 static char *commit_of(const char *model, const char *revision)
 {
     char *refs = path_join(model, "refs"), *path = path_join(refs, revision), *text = NULL;
@@ -85,8 +85,8 @@ static enum osp_status find_snapshot(char **out, const char *name, const char *m
         folder = NULL;
     } else {
         st = fail(OSP_ENOTFOUND,
-                  "%s: the local Hugging Face cache has no config.json of revision %s (looked for "
-                  "%s); hf download %s fetches it",
+                  "%s: the local Hugging Face cache has no config.json of revision %s (expected "
+                  "%s); run hf download %s",
                   name, revision, config, name);
     }
     free(commit);
@@ -105,21 +105,22 @@ enum osp_status model_cache_find(char **out, const char *name, const char *cache
 
     *out = NULL;
     if (!model_cache_is_name(name))
-        return fail(OSP_EINVAL, "%s: is no name of a model, as openai/gpt-oss-20b is", name);
+        return fail(OSP_EINVAL, "%s: not a model name such as openai/gpt-oss-20b", name);
     revision = revision ? revision : "main";
     if (!is_sane_revision(revision))
-        return fail(OSP_EINVAL, "--revision %s: is no branch, tag or commit", revision);
+        return fail(OSP_EINVAL, "--revision %s: not a branch, tag or commit", revision);
     entry = mem_printf("models--%.*s--%s", (int)(slash - name), name, slash + 1);
     folder = cache_folder(cache);
     model = path_join(folder, entry);
     if (path_is_folder(model))
         st = find_snapshot(out, name, model, revision);
     else
-        st = fail(OSP_ENOTFOUND,
-                  "%s: there is no such folder, and the local Hugging Face cache does not have it "
-                  "(looked for %s). osprey does not download models; fetch it first, for example "
-                  "with\n    hf download %s",
-                  name, model, name);
+        st = fail(
+            OSP_ENOTFOUND,
+            "%s: no such folder, and the model is not in the local Hugging Face cache (expected "
+            "%s). osprey does not download models; download it first, for example "
+            "with\n    hf download %s",
+            name, model, name);
     free(entry);
     free(folder);
     free(model);

@@ -1,4 +1,4 @@
-/* A line on a terminal's standard error that shows bytes done of bytes in all, and the time. */
+/* A progress bar on standard error: bytes done, bytes in all, and the time. */
 #ifndef CLI_TERMINAL_PROGRESS_H
 #define CLI_TERMINAL_PROGRESS_H
 
@@ -7,7 +7,7 @@
 
 struct progress {
     const char *what; /* "loading" */
-    bool on;          /* a terminal is there to see it */
+    bool on;          /* standard error is a terminal */
     uint64_t start_ns, shown_ns;
 };
 

@@ -9,15 +9,16 @@ enum osp_status read_stream(struct buf *out, FILE *in)
 
     while ((n = fread(block, 1, sizeof block, in)) > 0)
         if (!buf_append(out, block, n))
-            return fail(OSP_ELIMIT, "standard input is larger than %zu bytes", out->limit_bytes);
+            return fail(OSP_ELIMIT, "standard input is larger than the limit of %zu bytes",
+                        out->limit_bytes);
     if (ferror(in))
-        return fail(OSP_EIO, "standard input: cannot be read");
+        return fail(OSP_EIO, "standard input cannot be read");
     return OSP_OK;
 }
 
 enum osp_status read_text(struct buf *out, const char *text)
 {
-    return buf_puts(out, text)
-               ? OSP_OK
-               : fail(OSP_ELIMIT, "the text is larger than %zu bytes", out->limit_bytes);
+    return buf_puts(out, text) ? OSP_OK
+                               : fail(OSP_ELIMIT, "the text is larger than the limit of %zu bytes",
+                                      out->limit_bytes);
 }

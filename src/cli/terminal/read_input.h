@@ -1,4 +1,4 @@
-/* Text from a stream or an argument, whole, under a limit. */
+/* Reads a whole text from a stream or an argument, up to a limit. */
 #ifndef CLI_TERMINAL_READ_INPUT_H
 #define CLI_TERMINAL_READ_INPUT_H
 

@@ -21,8 +21,8 @@ void terminal_dim(FILE *f, bool on)
         fputs(on ? "\033[2m" : "\033[0m", f);
 }
 
-/* Lines, tabs and the marks of right-to-left scripts are a text's own; what else is hidden could
- * move the cursor or show the text in another order than it has. */
+/* Newlines, tabs and right-to-left marks belong to a text. Other hidden characters could move the
+ * cursor or show the text in a different order. */
 static bool is_shown(uint32_t code_point)
 {
     return code_point == '\n' || code_point == '\t' || code_point == 0x061C ||
