@@ -56,8 +56,8 @@ static const struct option_row OPTIONS[] = {
     X(experts_bytes, "experts' weights", bytes)                                                    \
     X(norm_bytes, "norms", bytes)                                                                  \
     X(head_bytes, "output head", bytes)                                                            \
-    X(context_model_tokens, "maximum context of the model, tokens", n)                             \
-    X(context_tokens_max, "maximum context served, tokens", n)                                     \
+    X(context_model_tokens, "model context, tokens", n)                                            \
+    X(context_tokens_max, "served context, tokens", n)                                             \
     X(n_seqs_max, "maximum sequences per step", n)                                                 \
     X(n_batch_tokens_max, "maximum tokens per step", n)                                            \
     X(kv_cache_bytes, "KV cache, maximum", bytes)                                                  \

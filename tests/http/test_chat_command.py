@@ -50,7 +50,7 @@ def test_reasoning_goes_to_standard_error():
 def test_settings():
     cut = run("chat", "-p", "What is the capital of France?", "-n", "2", "--effort", "low", "-s", "Be brief.")
     assert cut.returncode == 0
-    assert "2 tokens" in cut.stderr and "stopped at the token limit" in cut.stderr
+    assert "2 tokens" in cut.stderr and "stopped at --max-tokens" in cut.stderr
     assert run("chat", "-p", "x", "--effort", "enormous").returncode == 1
     assert run("chat", "-p", "").returncode == 1
     assert run("chat", "-p", "x", environment={"OSPREY_TEMPERATURE": "9"}).returncode == 2
@@ -246,7 +246,7 @@ def test_tokenize():
 
 def test_validate():
     text = run("validate").stdout
-    assert "memory to serve, at most" in text and "The checkpoint is whole" in text
+    assert "memory to serve, maximum" in text and "The checkpoint is complete" in text
     import json
 
     report = json.loads(run("validate", "--json").stdout)

@@ -164,6 +164,6 @@ def test_name_of_the_folder(tmp_path):
             out = re.sub(rb"\r?\x1b\[K|\r(?!\n)[^\r]*", b"", out)
             assert_harmless(out, "nano\\x1b]0;t\\x07\\x0a\\u{9b}2J")
         elif words[0] == "validate":
-            assert_harmless(out, "The checkpoint is whole")
+            assert_harmless(out, "The checkpoint is complete")
         else:
             assert b"\x1b]" not in out and b"\xc2\x9b" not in out

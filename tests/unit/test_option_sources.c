@@ -141,7 +141,7 @@ static void test_file_faults(void **state)
         {"model:\n  path: x", ".yaml, line 1: the value is missing"},
         {"quiet: true\n  port: 1", ".yaml, line 2: lists and nested values are not supported"},
         {"- port", ".yaml, line 1: lists and nested"},
-        {"api-key: |", ".yaml, line 1: only values of one line"},
+        {"api-key: |", ".yaml, line 1: only values on one line"},
         {"api-key: 'x", ".yaml, line 1: the closing quote is missing"},
         {"api-key: 'x' y", ".yaml, line 1: unexpected text after"},
         {"config: other.yaml", ".yaml, line 1: --config: a --config file cannot name"},

@@ -17,8 +17,8 @@ static const struct command_example EXAMPLES[] = {
     {NULL, NULL},
 };
 
-/* Prints a paragraph, with lines of at most WIDTH columns. */
-static void put_wrapped(FILE *out, const char *text)
+/* Prints a paragraph, indented and with lines of at most WIDTH columns. */
+static void put_wrapped(FILE *out, int indent, const char *text)
 {
     int column = 0;
 
@@ -26,8 +26,8 @@ static void put_wrapped(FILE *out, const char *text)
         int n = (int)strcspn(text, " ");
         bool fits = column > 0 && column + 1 + n <= WIDTH;
 
-        fprintf(out, "%s%*s%.*s", fits || column == 0 ? "" : "\n", fits ? 1 : INDENT, "", n, text);
-        column = fits ? column + 1 + n : INDENT + n;
+        fprintf(out, "%s%*s%.*s", fits || column == 0 ? "" : "\n", fits ? 1 : indent, "", n, text);
+        column = fits ? column + 1 + n : indent + n;
         text += n + (text[n] == ' ');
     }
     fputc('\n', out);
@@ -80,7 +80,7 @@ static void put_option(FILE *out, const struct option_row *row)
 
     help_option_names(row, names);
     fprintf(out, "    %s\n", names);
-    put_wrapped(out, row->help);
+    put_wrapped(out, INDENT, row->help);
 }
 
 /* Rows of one device, with its name above; NULL: of no device. Returns their number. */
@@ -136,19 +136,23 @@ static void put_words(FILE *out, const char *words)
             *to++ = ' ';
     }
     *to = '\0';
-    put_wrapped(out, spaced);
+    put_wrapped(out, INDENT, spaced);
     free(spaced);
 }
 
 static void put_foreign(FILE *out, const struct foreign_option *option)
 {
+    char *text;
+
     if (!option->only)
-        fprintf(out, "    Ignored: %s.\n", option->why);
+        text = mem_printf("Ignored: %s.", option->why);
     else if (!option->only[0])
-        fprintf(out, "    Refused: %s.\n", option->why);
+        text = mem_printf("Refused: %s.", option->why);
     else
-        fprintf(out, "    Ignored with the value %s, otherwise refused: %s.\n", option->only,
-                option->why);
+        text = mem_printf("Ignored with the value %s, otherwise refused: %s.", option->only,
+                          option->why);
+    put_wrapped(out, INDENT / 2, text);
+    free(text);
     put_words(out, option->words);
 }
 
