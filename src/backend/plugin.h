@@ -8,7 +8,7 @@
 #include "backend/batch.h"
 #include "base/log.h"
 
-enum { PLUGIN_VERSION = 5 };
+enum { PLUGIN_VERSION = 6 };
 
 /* What the program lends to the plug-in. */
 struct plugin_host {

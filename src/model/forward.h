@@ -10,9 +10,9 @@
 struct model;
 
 struct model_options {
-    const char *path;           /* checkpoint folder; not read with dummy_shape or source */
-    /* The checkpoint, opened already: model_open() takes it over and leaves *source empty, also if
-     * it fails. NULL: model_open() opens `path`. */
+    const char *path; /* checkpoint folder; not read with dummy_shape or source */
+    /* The checkpoint, opened already. model_open() takes it over and leaves *source empty; the
+     * caller calls model_source_close() in any case. NULL: model_open() opens `path`. */
     struct model_source *source;
     const char *dummy_shape;    /* generated weights of this shape (dummy.h); NULL = of `path` */
     int dummy_layers;           /* of the shape; 0 = all */
@@ -24,15 +24,15 @@ struct model_options {
     int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
     struct batch_counts edits;  /* of a step: seen ids, biases and mask words; the rest is 0 */
-    int n_seq_pages_max; /* in the tables of one sequence, of all groups; 0 = all there are */
-    enum dtype kv_dtype; /* of the pages: F32, BF16, F8, I16; DTYPE_NONE = the device's default */
-    bool no_sinks;       /* an experiment: attention without sinks (all sinks = -inf) */
-    int n_token_ids;     /* ids >= this have no text and are never sampled; 0 = vocab_size */
+    int n_seq_pages_max;   /* in the tables of one sequence, of all groups; 0 = all there are */
+    enum dtype kv_dtype;   /* of the pages: F32, BF16, F8, I16; DTYPE_NONE = the device's default */
+    bool no_sinks;         /* an experiment: attention without sinks (all sinks = -inf) */
+    int n_token_ids;       /* ids >= this have no text and are never sampled; 0 = vocab_size */
     unsigned mxfp4_layers; /* BF16 layers to convert to MXFP4 (store/mxfp4_layers.h) */
     struct device_options device_options; /* checked by the caller; see device_options_check() */
-    bool is_eager;                 /* no graphs: backend_options */
-    const char *pack_cache;        /* folder of packed weights, "on" or "off" (pack_cache.h) */
-    load_progress_fn *progress;    /* may be NULL; starts again from 0 for that */
+    bool is_eager;                        /* no graphs: backend_options */
+    const char *pack_cache;     /* folder of packed weights, "on" or "off" (pack_cache.h) */
+    load_progress_fn *progress; /* may be NULL; starts again from 0 for that */
     void *progress_ctx;
 };
 

@@ -144,7 +144,7 @@ static void test_file_faults(void **state)
         {"api-key: |", ".yaml, line 1: only values on one line"},
         {"api-key: 'x", ".yaml, line 1: the closing quote is missing"},
         {"api-key: 'x' y", ".yaml, line 1: unexpected text after"},
-        {"config: other.yaml", ".yaml, line 1: --config: a --config file cannot name"},
+        {"config: other.yaml", ".yaml, line 1: config: a --config file cannot name"},
         {"enable-lora: true", "merge them into the weights"},
     };
     struct args args;
