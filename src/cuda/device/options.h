@@ -7,9 +7,11 @@
 #include "backend/device_options.h"
 #include "backend/vllm_kernels.h"
 
+#define GPU_MXFP4_ACTIVATION "mxfp4-activation"
+
 /* X(member, fields of struct device_option_row) */
 #define GPU_OPTION_LIST(X)                                                                         \
-    X(MXFP4_ACTIVATION, .name = "mxfp4-activation", .metavar = "TYPE", .initial = "bf16",          \
+    X(MXFP4_ACTIVATION, .name = GPU_MXFP4_ACTIVATION, .metavar = "TYPE", .initial = "bf16",        \
       .values = "bf16,mxfp8",                                                                      \
       .help = "type of the activations that are multiplied with MXFP4 weights in prefill")         \
     X(MXFP4_BACKEND, .name = "mxfp4-backend", .metavar = "NAME", .initial = "auto",                \

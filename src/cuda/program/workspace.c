@@ -232,6 +232,15 @@ static void add_stage(struct step_shape *s, enum stage stage, const union stage_
     }
 }
 
+/* What an opened GPU uses: native GEMMs and MXFP8 activations come together (select_rows). */
+static struct device_options options_in_use(const struct gpu *gpu)
+{
+    static const struct device_option mxfp8 = {GPU_MXFP4_ACTIVATION, "mxfp8"};
+    const bool is_native = gpu->kernel_config.mxfp4.op_class == OPCLASS_NATIVE;
+
+    return (struct device_options){.n = is_native ? 1 : 0, .list = &mxfp8};
+}
+
 enum osp_status gpu_program_reserve(struct gpu *gpu, const struct program *p)
 {
     struct step_shape s = {.counts = {.n_rows = gpu->limits.n_rows_max,
@@ -240,7 +249,7 @@ enum osp_status gpu_program_reserve(struct gpu *gpu, const struct program *p)
                            .q_width = 1, /* of attention: one head of one number */
                            .n_kv_heads = 1,
                            .head_dim = 1,
-                           .has_mxfp8_act = gpu->kernel_config.mxfp4.op_class == OPCLASS_NATIVE};
+                           .device_options = options_in_use(gpu)};
     union stage_args args;
     enum osp_status st = OSP_OK;
 
@@ -264,7 +273,7 @@ enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *sh
     struct step_shape s = *shape;
     enum osp_status st;
 
-    s.has_mxfp8_act = gpu->kernel_config.mxfp4.op_class == OPCLASS_NATIVE;
+    s.device_options = options_in_use(gpu);
     TRY(gpu_pack_end(gpu));
     for (int w = 0; w < N_WORKSPACES; w++)
         TRY(gpu_workspace_reserve(gpu, (enum workspace)w, workspace_bytes((enum workspace)w, &s)));
