@@ -61,9 +61,10 @@ struct gpu {
     struct kernel_config kernel_config; /* kernels that options ask for */
     cudaStream_t stream;
     struct step_slot step_slots[N_STEP_SLOTS];
-    struct step_slot *completed;   /* of the step that was last waited for; NULL: none was */
-    const int32_t *sampled_tokens; /* device memory: of the last step; NULL: it did not sample */
-    struct loader *loader;         /* of large weights; NULL: none is on its way */
+    struct step_slot *completed; /* of the step that was last waited for; NULL: none was */
+    const int32_t
+        *sampled_tokens;   /* device memory: of the last step that sampled; NULL: none did */
+    struct loader *loader; /* of large weights; NULL: none is on its way */
     struct workspaces workspaces;
     bool is_reserved; /* the workspaces have the sizes of the largest step */
     struct packed *packed;

@@ -153,7 +153,8 @@ static enum osp_status download(struct gpu *gpu, const struct compiled *c, struc
     launch_download(gpu->stream, &l);
     TRY(gpu_check(cudaGetLastError(), "results from the device"));
     TRY(gpu_check(cudaEventRecord(slot->done, gpu->stream), "an event"));
-    gpu->sampled_tokens = has_samples ? c->sample.tokens.data : NULL;
+    if (has_samples) /* a program without samples may run before the step that takes these */
+        gpu->sampled_tokens = c->sample.tokens.data;
 out:
     return st;
 }
