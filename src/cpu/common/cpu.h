@@ -31,8 +31,14 @@ struct cpu {
     bool has_prefetch; /* see kernels_want_prefetch() */
     struct backend_options limits;
     const struct batch *batch; /* of the step in progress; borrowed */
-    uint64_t ticket;           /* of the last step that ended */
-    struct row_block *blocks;  /* of the batch, (n_blocks) */
+    /* Rows of the stage at hand and their phases: the batch's, or, in the last layer, those that
+     * samples name, which are then the first n_rows of every activation. */
+    int n_rows;
+    const int32_t *phases;
+    bool is_tail;
+    int32_t *tail_phases;     /* room for (n_rows_max) */
+    uint64_t ticket;          /* of the last step that ended */
+    struct row_block *blocks; /* of the batch, (n_blocks) */
     int n_blocks;
     struct workspace *workers;     /* one a thread */
     struct workspace cos_sin;      /* (T, D) f32: of the batch's positions, filled for cos_sin_of */

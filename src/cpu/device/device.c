@@ -87,6 +87,7 @@ static void cpu_close(struct backend *be)
     cpu_pack_release(cpu);
     pool_close(cpu->pool);
     free(cpu->blocks);
+    free(cpu->tail_phases);
     free(cpu->shares);
     free(cpu);
 }
@@ -109,6 +110,8 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
                         "shares of the threads"));
     cpu->workers = mem_new((size_t)pool_threads(cpu->pool) * sizeof(*cpu->workers));
     TRY(mem_try_array(&cpu->blocks, (size_t)opt->n_rows_max, sizeof(*cpu->blocks), "row blocks"));
+    TRY(mem_try_array(&cpu->tail_phases, (size_t)opt->n_rows_max, sizeof(*cpu->tail_phases),
+                      "phases of rows"));
     *out = (struct backend *)cpu;
 out:
     if (st != OSP_OK)
@@ -188,6 +191,9 @@ static void begin(struct cpu *cpu, const struct batch *b)
 
     pool_bind_caller(cpu->pool);
     cpu->batch = b;
+    cpu->n_rows = b->n_rows;
+    cpu->phases = BATCH_PHASES(b);
+    cpu->is_tail = false;
     cpu->cos_sin_of = NULL;
     cpu->n_blocks = 0;
     for (int s = 0; s < b->n_seqs; s++)
@@ -200,6 +206,58 @@ static void begin(struct cpu *cpu, const struct batch *b)
                                    .n_rows = n_left < BLOCK_ROWS ? n_left : BLOCK_ROWS};
         }
 }
+
+/* ---- the tail: the last layer's rows that samples name ---- */
+
+/* Whether each sample names another row, in rising order, and not all rows are named. */
+static bool has_tail(const struct batch *b)
+{
+    for (int i = 1; i < b->n_samples; i++)
+        if (BATCH_SAMPLES(b)[i].row <= BATCH_SAMPLES(b)[i - 1].row)
+            return false;
+    return b->n_samples < b->n_rows;
+}
+
+/* Brings these rows of a tensor to its front. */
+static void gather_rows(const struct batch *b, const struct tensor *t)
+{
+    const size_t n_bytes = (size_t)t->dim[1] * sizeof(float);
+
+    for (int i = 0; i < b->n_samples; i++)
+        memmove((char *)t->data + (size_t)i * n_bytes,
+                (char *)t->data + (size_t)BATCH_SAMPLES(b)[i].row * n_bytes, n_bytes);
+}
+
+/* Before op i, an attn_out whose outputs are read for sampled rows only (program.h). */
+static void begin_tail(struct cpu *cpu, const struct compiled *c, int i)
+{
+    const struct batch *b = cpu->batch;
+
+    gather_rows(b, &c->args[i].attn_out.att);
+    gather_rows(b, &c->args[i + 1].residual_rmsnorm.x);
+    for (int row = 0; row < b->n_samples; row++)
+        cpu->tail_phases[row] = BATCH_PHASES(b)[BATCH_SAMPLES(b)[row].row];
+    cpu->phases = cpu->tail_phases;
+    cpu->n_rows = b->n_samples;
+    cpu->is_tail = true;
+}
+
+static bool is_tail_begin(const struct compiled *c, int i)
+{
+    const struct program *p = c->program;
+
+    return p->ops[i].stage == STAGE_attn_out && p->ops[i].rows == ROWS_SAMPLED &&
+           i + 1 < p->n_ops && p->ops[i + 1].stage == STAGE_residual_rmsnorm &&
+           p->ops[i + 1].rows == ROWS_SAMPLED;
+}
+
+/* Without a sample nobody reads the last layer's rows once its keys and values are stored. */
+static bool is_unneeded(const struct cpu *cpu, const struct compiled *c, int i)
+{
+    return cpu->batch->n_samples == 0 && c->program->ops[i].rows == ROWS_SAMPLED;
+}
+
+/* ---- stages ---- */
 
 static void account(struct stage_cost *cost, uint64_t start_ns, const struct work *work)
 {
@@ -242,8 +300,13 @@ static enum osp_status cpu_run(struct backend *be, struct compiled *c, const str
     enum osp_status st = OSP_OK;
 
     begin(cpu, b);
-    for (int i = 0; i < c->program->n_ops; i++)
+    for (int i = 0; i < c->program->n_ops; i++) {
+        if (is_unneeded(cpu, c, i))
+            continue;
+        if (is_tail_begin(c, i) && has_tail(b))
+            begin_tail(cpu, c, i);
         TRY(run_stage(cpu, c->program->ops[i].stage, &c->args[i]));
+    }
     *ticket = ++cpu->ticket;
 out:
     cpu->batch = NULL;

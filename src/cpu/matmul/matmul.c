@@ -190,7 +190,7 @@ out:
 
 struct inputs cpu_rows(const struct cpu *cpu, const struct tensor *x)
 {
-    return (struct inputs){x->data, cpu->batch->n_rows, BATCH_PHASES(cpu->batch)};
+    return (struct inputs){x->data, cpu->n_rows, cpu->phases};
 }
 
 enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,

@@ -7,7 +7,7 @@ enum osp_status cpu_attn_out(struct cpu *cpu, const struct attn_out_args *a, str
                                .bias = a->bo,
                                .out = a->h.data,
                                .out_width = a->h.dim[1],
-                               .n_tokens = cpu->batch->n_rows};
+                               .n_tokens = cpu->n_rows};
 
     return cpu_matmul(cpu, cpu_rows(cpu, &a->att), &job, 1, work);
 }

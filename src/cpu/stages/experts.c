@@ -42,10 +42,10 @@ out:
 }
 
 /* Counting sort by expert, stable in the token. */
-static void group(struct grouping *g, const struct batch *b, const int32_t *ids, int n_active,
+static void group(struct grouping *g, const struct cpu *cpu, const int32_t *ids, int n_active,
                   int n_experts)
 {
-    const int n_rows = b->n_rows;
+    const int n_rows = cpu->n_rows;
 
     memset(g->first, 0, (size_t)(n_experts + 1) * sizeof(int32_t));
     for (int i = 0; i < n_rows * n_active; i++)
@@ -57,7 +57,7 @@ static void group(struct grouping *g, const struct batch *b, const int32_t *ids,
 
         g->tokens[entry] = i / n_active;
         g->entry[i] = entry;
-        g->phases[entry] = BATCH_PHASES(b)[i / n_active];
+        g->phases[entry] = cpu->phases[i / n_active];
     }
     memmove(g->first + 1, g->first, (size_t)n_experts * sizeof(int32_t));
     g->first[0] = 0;
@@ -125,13 +125,13 @@ static void combine_row(void *ctx, int row, int worker)
 
 enum osp_status cpu_experts(struct cpu *cpu, const struct experts_args *a, struct work *work)
 {
-    const int n_rows = cpu->batch->n_rows, n_active = (int)a->ids.dim[1];
+    const int n_rows = cpu->n_rows, n_active = (int)a->ids.dim[1];
     struct grouping g;
     struct combine_run combine = {.a = a};
     enum osp_status st;
 
     TRY(group_workspace(cpu, a, &g));
-    group(&g, cpu->batch, a->ids.data, n_active, (int)a->w_up.dim[0]);
+    group(&g, cpu, a->ids.data, n_active, (int)a->w_up.dim[0]);
     TRY(run_up(cpu, a, &g, work));
     TRY(run_down(cpu, a, &g, work));
     combine.entry = g.entry;

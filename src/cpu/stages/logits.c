@@ -13,7 +13,7 @@ enum osp_status cpu_logits(struct cpu *cpu, const struct logits_args *a, struct 
                           "logit rows"));
     rows = cpu->scratch.data;
     for (int i = 0; i < n_samples; i++)
-        rows[i] = BATCH_SAMPLES(cpu->batch)[i].row;
+        rows[i] = cpu->is_tail ? i : BATCH_SAMPLES(cpu->batch)[i].row;
     job.gather = rows;
     TRY(cpu_matmul(cpu, cpu_rows(cpu, &a->y), &job, 1, work));
 out:

@@ -25,11 +25,11 @@ enum osp_status cpu_residual_rmsnorm(struct cpu *cpu, const struct residual_rmsn
                                      struct work *work)
 {
     struct rmsnorm_run run = {.cpu = cpu, .a = a};
-    const double n = (double)cpu->batch->n_rows * (double)a->x.dim[1];
+    const double n = (double)cpu->n_rows * (double)a->x.dim[1];
     enum osp_status st;
 
     TRY(cpu_reserve_workers(cpu, (size_t)a->x.dim[1], sizeof(float), "norm weights"));
-    pool_run(cpu->pool, rmsnorm_row, &run, cpu->batch->n_rows);
+    pool_run(cpu->pool, rmsnorm_row, &run, cpu->n_rows);
     work->bytes = 16 * n;
     work->flops = 5 * n;
 out:

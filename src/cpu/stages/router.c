@@ -52,13 +52,13 @@ enum osp_status cpu_router(struct cpu *cpu, const struct router_args *a, struct 
                                .bias = a->br,
                                .out = a->router_logits.data,
                                .out_width = a->router_logits.dim[1],
-                               .n_tokens = cpu->batch->n_rows,
+                               .n_tokens = cpu->n_rows,
                                .is_exact = true};
     struct router_args args = *a;
     enum osp_status st;
 
     TRY(cpu_matmul(cpu, cpu_rows(cpu, &a->y), &job, 1, work));
-    pool_run(cpu->pool, topk_softmax_row, &args, cpu->batch->n_rows);
+    pool_run(cpu->pool, topk_softmax_row, &args, cpu->n_rows);
 out:
     return st;
 }
