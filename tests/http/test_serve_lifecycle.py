@@ -132,7 +132,7 @@ def test_names_and_a_line_pasted_from_elsewhere(start_server):
     assert server.stop() == 0
     ignored = [line for line in server.log if "is ignored" in line]
     assert len(ignored) == 5
-    assert sum("a card's memory has no effect" in line for line in server.log) == 1
+    assert sum("gpu_memory_utilization has no effect" in line for line in server.log) == 1
     assert any("--trust-remote-code is ignored: osprey never runs code from a checkpoint" in x for x in ignored)
 
 
