@@ -1,5 +1,5 @@
-/* The CPU's inner loops against exact or double-precision values, every level that this machine
- * runs. */
+/* Compares the CPU kernels of every ISA that this machine has with exact or double-precision
+ * values. */
 #include "unit.h"
 
 #include <float.h>
@@ -11,7 +11,7 @@
 #include "cpu/kernels/kernels.h"
 #include "emulated_isas.h"
 
-/* Those of this machine, then those that are emulated. */
+/* The ISAs of this machine, then the emulated ones. */
 static const struct kernels *isas[KERNEL_ISAS_MAX + N_EMULATED];
 static int n_here, n_isas;
 
@@ -42,7 +42,7 @@ static void test_mxfp4_values(void **state)
     (void)state;
     find_isas();
     for (int l = 0; l < n_isas; l++)
-        for (int scale = 0; scale < 252; scale++) { /* 6 * 2^(252 - 127) is the last finite one */
+        for (int scale = 0; scale < 252; scale++) { /* 6 * 2^(252 - 127) overflows */
             scales[0] = (uint8_t)scale;
             scales[1] = 127;
             for (int i = 0; i < 16; i++) {
@@ -62,7 +62,7 @@ static void test_mxfp4_values(void **state)
         }
 }
 
-/* All 65,536 of them, from an odd address. */
+/* All 65,536 values, from an odd address. */
 static void test_bf16_values(void **state)
 {
     static unsigned char halves[2 * 65536 + 1];
@@ -99,7 +99,7 @@ static void test_exponential(void **state)
     assert_true(isnan(exp1(NAN)));
 }
 
-/* gate, up, unit: the values of the model's description, limit 7 and alpha 1.702. */
+/* Gate, up and output: values of the model's formula with limit 7 and alpha 1.702. */
 static void test_swiglu_values(void **state)
 {
     static const struct {
@@ -129,7 +129,7 @@ static void test_swiglu_values(void **state)
     }
 }
 
-/* Products of a level have the bits of one weight row and one token alone, at every length. */
+/* A product has the bits of one weight row and one token alone, at every length. */
 static void test_gemm(void **state)
 {
     enum { N_MAX = 100, N_ROWS = 11, N_X = 8 };
@@ -161,7 +161,7 @@ static void test_gemm(void **state)
             }
 }
 
-/* bf16 weights read in place give the bits of the same weights as f32. */
+/* bf16 weights read in place give the same bits as these weights widened to f32. */
 static void test_bf16_gemm(void **state)
 {
     enum { N_MAX = 70, N_ROWS = 10, N_X = 5 };
@@ -187,7 +187,7 @@ static void test_bf16_gemm(void **state)
         }
 }
 
-/* ---- BF16 times rounded rows ---- */
+/* ---- BF16 weights times bf16 activations ---- */
 
 static void test_rounding(void **state)
 {
@@ -217,7 +217,7 @@ static void test_rounding(void **state)
 
 enum { ROUNDED_N_MAX = 130, ROUNDED_TOKENS = 70, ROUNDED_STRIDE = 160 };
 
-/* A tile of weights and rounded rows, with panels of all of them. */
+/* A tile of weights and bf16 rows, with panels of all of them. */
 struct rounded_case {
     uint16_t w[16 * ROUNDED_N_MAX];
     uint16_t rows[(ROUNDED_TOKENS + 16) * ROUNDED_STRIDE],
@@ -278,8 +278,8 @@ static void check_bf16_values(int n_rows, int n)
     }
 }
 
-/* Exact products in some order; a token has the same bits alone, beside others, and in panels; what
- * lies beside the rows of the result stays. */
+/* Exact products, added in any order. A token has the same bits alone, beside others, and in
+ * panels; memory beside the rows of the result is not written. */
 static void test_bf16_act_gemm(void **state)
 {
     static const int lengths[] = {1, 2, 31, 32, 33, 64, 97, 128, 130};
@@ -308,11 +308,11 @@ static void test_bf16_act_gemm(void **state)
         }
 }
 
-/* ---- MXFP4 times int8 ---- */
+/* ---- MXFP4 weights times int8 activations ---- */
 
 enum { BLOCKS_MAX = 90, TOKENS_MAX = 37, GROUP_BYTES_MAX = 23 * 64 + BLOCKS_MAX * 256 };
 
-/* The layout's definition: a line of scales, 16 for each of four blocks, and their codes. */
+/* The definition of the layout: a line of scales, 16 for each of four blocks, then their codes. */
 static size_t scale_at(int block, int row)
 {
     return (size_t)(block / 4 * (64 + 4 * 256) + block % 4 * 16 + row);
@@ -323,7 +323,8 @@ static size_t codes_at(int block)
     return (size_t)(block / 4 * (64 + 4 * 256) + 64 + block % 4 * 256);
 }
 
-/* Random codes, and scales around 1, some of them 2^-127 if wanted; other bytes are left alone. */
+/* Random codes and scales around 1, some of them 2^-127 if with_zeros; other bytes are not
+ * written. */
 static void fill_group(uint8_t *group, int n_blocks, uint32_t seed, bool with_zeros)
 {
     for (int b = 0; b < n_blocks; b++) {
@@ -360,7 +361,7 @@ static void fill_case(const struct kernels *k)
     }
 }
 
-/* The same rows arranged: the same bits. */
+/* The same rows interleaved must give the same bits. */
 static void run_interleaved(const struct kernels *k, const struct int8_gemm *p)
 {
     enum { TILES = (TOKENS_MAX + INT8_INTERLEAVED_ROWS - 1) / INT8_INTERLEAVED_ROWS };
@@ -402,7 +403,7 @@ static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
                                     .n_groups = 1});
 }
 
-/* The layout's definition, in double. */
+/* The definition of the layout, in double. */
 static double weight_at(int row, int column)
 {
     static const double values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
@@ -428,7 +429,7 @@ static double expected_product(int token, int row, int n_blocks, double *magnitu
     return sum;
 }
 
-/* What remains of a code against its float is half a step. */
+/* A code differs from its float by at most half a step. */
 static void test_quantise(void **state)
 {
     (void)state;
@@ -478,8 +479,8 @@ enum { OUTLIERS = 2 * BLOCKS_MAX };
 static struct int8_outlier outliers[OUTLIERS];
 static float outlier_values[OUTLIERS];
 
-/* Two a block, at all columns of four and in both nibbles; token 3 has none, the others all but
- * a few. */
+/* Two outliers a block, at each of four columns and in both nibbles; token 3 has none, the others
+ * lack a few. */
 static void fill_outliers(const struct kernels *k)
 {
     for (int i = 0; i < OUTLIERS; i++) {
@@ -497,7 +498,7 @@ static void fill_outliers(const struct kernels *k)
     }
 }
 
-/* The outliers' products alone: all codes are 0. */
+/* The products of the outliers alone: all codes are 0. */
 static void multiply_outliers(const struct kernels *k, float *out, int first, int n_x)
 {
     static const int8_t codes[BLOCKS_MAX * 32];
@@ -552,8 +553,8 @@ static void check_outliers(const struct kernels *k)
     }
 }
 
-/* The same bits for many, which expand the weights, for some and for one token alone; the right
- * sums. */
+/* The right sums, with the same bits for many tokens, which expand the weights, for a few, and for
+ * one alone. */
 static void test_int8_outliers(void **state)
 {
     (void)state;
@@ -565,12 +566,12 @@ static void test_int8_outliers(void **state)
         fill_outliers(isas[l]);
         check_outliers(isas[l]);
         for (int t = 0; t < TOKENS_MAX; t++)
-            c.rows[t].n_outliers = t % 5; /* few: each token by itself */
+            c.rows[t].n_outliers = t % 5; /* few outliers: each token by itself */
         check_outliers(isas[l]);
     }
 }
 
-/* Largest codes and activations of one sign: sums of 16 bits reach their ends. */
+/* The largest codes and activations of one sign: 16-bit sums reach their limits. */
 static void test_int8_extremes(void **state)
 {
     (void)state;
@@ -589,7 +590,7 @@ static void test_int8_extremes(void **state)
         }
 }
 
-/* Groups at once have the bits of each alone, outliers too, whatever lies between them. */
+/* Groups in one call have the bits of each alone, outliers included, wherever the groups are. */
 static void test_int8_groups(void **state)
 {
     enum { N = BLOCKS_MAX / 2, APART = GROUP_BYTES_MAX + 64 };
@@ -648,7 +649,7 @@ static void test_int8_bits(void **state)
             assert_memory_equal(c.out, alone + (TOKENS_MAX - n) * GROUP_ROWS,
                                 (size_t)n * GROUP_ROWS * sizeof(float));
         }
-        for (int i = 0; i < 33; i++) /* rows that lie anywhere, as an expert's do */
+        for (int i = 0; i < 33; i++) /* rows at any addresses, like those of an expert */
             c.rows[i] = (struct int8_row){.codes = c.a[i * i % TOKENS_MAX],
                                           .blocks = c.blocks[i * i % TOKENS_MAX]};
         run_case(isas[l], 0, 33, BLOCKS_MAX);
@@ -658,7 +659,7 @@ static void test_int8_bits(void **state)
     }
 }
 
-/* ---- packed MXFP4 times mixed rows ---- */
+/* ---- packed MXFP4 weights times bf16 activations ---- */
 
 enum { PERMUTED_GROUPS = 7, PERMUTED_GROUP_BYTES = GROUP_BYTES_MAX };
 
@@ -720,7 +721,7 @@ static double expected_permuted(int t, int row, int n_blocks, double *magnitude)
     return sum;
 }
 
-/* Sums are exact but for float32's rounding, and a token's bits are those of the token alone. */
+/* Sums are exact except for float32 rounding, and a token's bits are those of the token alone. */
 static void check_permuted(const struct kernels *k, int n_blocks)
 {
     static const int counts[] = {2, 3, 15, 16, 17, 31, 32};
@@ -776,7 +777,7 @@ static void test_isa_names(void **state)
     assert_int_equal(kernels_select(&k, NULL), OSP_OK);
     assert_ptr_equal(k, isas[0]);
     assert_int_equal(kernels_select(&k, "sse9"), OSP_EINVAL);
-    assert_non_null(strstr(fail_message(), "\"sse9\": not known, this CPU has ref"));
+    assert_non_null(strstr(fail_message(), "\"sse9\": unknown ISA; this CPU has ref"));
 }
 
 UNIT_MAIN(cmocka_unit_test(test_mxfp4_values), cmocka_unit_test(test_bf16_values),

@@ -1,5 +1,6 @@
 /* Internals of the CPU backend: the device, its workspaces and its stages. Each stage is in the
- * file of its name, runs its loops on the device's thread pool and reports the work that it did. */
+ * file of its name, runs its loops on the device's thread pool and adds its bytes and flops to
+ * struct work. */
 #ifndef CPU_COMMON_CPU_H
 #define CPU_COMMON_CPU_H
 
@@ -9,18 +10,19 @@
 #include "base/pool.h"
 #include "cpu/kernels/kernels.h"
 
-/* Memory that grows and is kept: the need of a stage depends on the batch. */
+/* Memory that only grows and is reused by every step: what a stage needs depends on the batch. */
 struct workspace {
     void *data;
     size_t size_bytes;
 };
 
-/* Where a thread's share of the tiles goes on; a cache line of its own. */
+/* The next piece of a thread's share of tiles. Aligned to a cache line of its own, so that threads
+ * do not share one (false sharing). */
 struct share {
     _Alignas(64) atomic_int next;
 };
 
-/* A few adjacent rows of one sequence: what one attention task works on. */
+/* Up to BLOCK_ROWS adjacent rows of one sequence: the unit of an attention task. */
 struct row_block {
     int32_t seq, first_row, n_rows;
 };
@@ -40,25 +42,25 @@ struct cpu {
     uint64_t ticket;          /* of the last step that ended */
     struct row_block *blocks; /* of the batch, (n_blocks) */
     int n_blocks;
-    struct workspace *workers;     /* one a thread */
-    struct workspace cos_sin;      /* (T, D) f32: of the batch's positions, filled for cos_sin_of */
-    const struct rope *cos_sin_of; /* NULL at the begin of a step */
-    struct workspace scratch;      /* which token goes to which expert */
-    struct workspace jobs;         /* matrix products of one stage */
-    struct workspace counts;       /* how many tiles each of them has */
-    struct workspace act_int8;     /* the rows that they multiply with, as int8 */
+    struct workspace *workers;     /* (n_threads) */
+    struct workspace cos_sin;      /* (T, D) f32: rotations of the batch, for cos_sin_of */
+    const struct rope *cos_sin_of; /* NULL at the start of a step */
+    struct workspace scratch; /* experts: the token lists of each expert; sample: partial results */
+    struct workspace jobs;    /* the matmuls of one stage */
+    struct workspace counts;  /* (n_jobs): tiles of each matmul */
+    struct workspace act_int8; /* activations as int8 rows, for packed MXFP4 */
     struct workspace interleaved,
-        interleaved_first;                /* and those by tiles; see int8_interleaved.h */
-    struct workspace attn_tasks;          /* of attention */
-    struct workspace attn_partials;       /* sums of blocks whose splits are tasks of their own */
-    struct workspace attn_remaining;      /* how many splits of each are not done */
-    struct workspace bf16_rows, permuted; /* or as bf16; see bf16_rows.h */
-    struct share *shares;                 /* one a thread */
+        interleaved_first;          /* and interleaved by tiles; see int8_interleaved.h */
+    struct workspace attn_tasks;    /* tasks of attention */
+    struct workspace attn_partials; /* split-KV partials: sums of blocks that are cut into splits */
+    struct workspace attn_remaining;      /* splits of each cut block that are not done */
+    struct workspace bf16_rows, permuted; /* bf16 activations; see bf16_rows.h */
+    struct share *shares;                 /* (n_threads) */
     struct packed *packed;                /* see pack.h */
     struct stage_cost costs[N_STAGES];
 };
 
-/* The bytes and flops of a stage, for its share of the roofline. */
+/* Bytes read and flops of a stage, for its place in the roofline model. */
 struct work {
     double bytes, flops;
 };
@@ -70,20 +72,21 @@ CHECKED enum osp_status workspace_reserve(struct workspace *workspace, size_t n,
 CHECKED enum osp_status cpu_reserve_workers(struct cpu *cpu, size_t n, size_t size_bytes,
                                             const char *what);
 
-/* Tiles of several jobs, spread over the pool. Thread i's share of a job is the same run of tiles
- * whenever the job has as many, so that weights can lie near the thread that reads them. */
+/* Tiles of several jobs, distributed over the thread pool. Jobs with equal numbers of tiles have
+ * equal shares: thread i always gets the same range of tiles. So a thread's weights can be placed
+ * in the memory of its NUMA node. */
 struct tiles {
-    const int32_t *n; /* (n_jobs): tiles of each */
+    const int32_t *n; /* (n_jobs): tiles of each job */
     int n_jobs;
-    int at_once; /* a thread takes a multiple of these at a time; 0 = 1 */
+    int at_once; /* tiles are taken in multiples of this number; 0 = 1 */
 };
 typedef void tiles_fn(void *ctx, int job, int first, int end, int worker);
 void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx);
-/* The share, of a job of n_tiles, that holds this one: tiles [*first, *end). */
+/* The share of a job of n_tiles tiles that has this tile: tiles [*first, *end). */
 void cpu_share_of(const struct cpu *cpu, int n_tiles, int tile, int *first, int *end);
-/* The same for memory that is written here for the first time, n_jobs matrices of n_tiles each:
- * on several memory nodes every thread does its own share and no other, so that it lies on its
- * node. */
+/* As cpu_run_tiles(), for memory that is written for the first time, n_jobs matrices of n_tiles
+ * each. With several NUMA nodes every thread runs only its own share, so that first touch places
+ * those pages on its node. */
 CHECKED enum osp_status cpu_run_owned_tiles(struct cpu *cpu, int n_jobs, int32_t n_tiles,
                                             tiles_fn *fn, void *ctx);
 
@@ -97,8 +100,8 @@ void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int6
 STAGE_LIST(STAGE_FUNCTION)
 #undef STAGE_FUNCTION
 
-/* Rows of an attention task: enough to use a page of keys several times while it is in the cache,
- * few enough that a short prompt still gives every thread a task. */
+/* Rows of an attention task: enough to use a page of keys several times while it is in the L1
+ * cache, few enough that a short prompt still has a task for every thread. */
 enum { BLOCK_ROWS = 8 };
 
 /* The CPU's table of device options, and a log line for each kernel name of vLLM that is set. */

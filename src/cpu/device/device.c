@@ -1,5 +1,6 @@
-/* The CPU as a device: memory is the host's, and weights stay where they are mapped, except those
- * that the ISA packs. A compiled program is a plain loop over its stages. */
+/* The CPU backend: device memory is host memory. Weights stay where the checkpoint is mapped,
+ * except MXFP4 weights, which are packed for the ISA, and copies for NUMA nodes. A compiled program
+ * is a loop over its stages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static void cpu_release(struct backend *be, struct mem *m)
     *m = (struct mem){0};
 }
 
-/* Write, read and copy: one memory, so they are the same. */
+/* Upload, download and copy are the same memcpy() in host memory. */
 static enum osp_status cpu_move(struct backend *be, void *dst, const void *src, size_t size_bytes)
 {
     (void)be;
@@ -75,7 +76,7 @@ static int64_t cpu_pack_bytes(const struct backend *be, const struct tensor *hos
     return cpu_packed_bytes((const struct cpu *)be, host);
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 static void cpu_close(struct backend *be)
 {
@@ -83,7 +84,7 @@ static void cpu_close(struct backend *be)
 
     if (cpu == NULL)
         return;
-    cpu_workspace_release(cpu); /* as many as the pool has threads */
+    cpu_workspace_release(cpu); /* one for each thread of the pool, so before pool_close() */
     cpu_pack_release(cpu);
     pool_close(cpu->pool);
     free(cpu->blocks);
@@ -107,7 +108,7 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
     cpu->has_prefetch = kernels_want_prefetch();
     TRY(pool_open_bound(&cpu->pool, opt->n_threads, opt->cpu_affinity));
     TRY(mem_try_aligned(&cpu->shares, (size_t)pool_threads(cpu->pool), sizeof(*cpu->shares),
-                        "shares of the threads"));
+                        "tile counters of the threads"));
     cpu->workers = mem_new((size_t)pool_threads(cpu->pool) * sizeof(*cpu->workers));
     TRY(mem_try_array(&cpu->blocks, (size_t)opt->n_rows_max, sizeof(*cpu->blocks), "row blocks"));
     TRY(mem_try_array(&cpu->tail_phases, (size_t)opt->n_rows_max, sizeof(*cpu->tail_phases),
@@ -132,8 +133,8 @@ static void cpu_info(const struct backend *be, struct device_info *out)
              out->n_threads == 1 ? "" : "s", nodes, cpu->kernels->name);
 }
 
-/* The oracle keeps f32, which adds no rounding; ISAs with products of 16-bit integers read pages
- * of I16 fastest. */
+/* The oracle stores F32, which adds no rounding. ISAs with 16-bit integer dot products read I16
+ * pages fastest. */
 static enum osp_status cpu_kv_dtype(const struct backend_options *opt, enum dtype *out)
 {
     const struct kernels *k;
@@ -282,7 +283,7 @@ static enum osp_status call_stage(struct cpu *cpu, enum stage stage, const union
     return fail(OSP_EINTERNAL, "stage %d does not exist", (int)stage);
 }
 
-/* Runs a stage, and adds its time and work to its account. */
+/* Runs a stage, and adds its time, bytes and flops to the costs of that stage. */
 static enum osp_status run_stage(struct cpu *cpu, enum stage stage, const union stage_args *a)
 {
     const uint64_t start_ns = clock_ns();
@@ -316,7 +317,7 @@ out:
 static enum osp_status cpu_step_wait(struct backend *be, uint64_t ticket)
 {
     (void)be;
-    (void)ticket; /* run() returns when the step has ended */
+    (void)ticket; /* run() is synchronous: the step has ended when it returns */
     return OSP_OK;
 }
 

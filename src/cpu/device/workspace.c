@@ -1,7 +1,6 @@
-/* How large each workspace can become. Every stage asks for what its call needs
- * (workspace_reserve()), and what it can need at most is counted here from the shape of the
- * largest step; tests/unit/test_step_memory.c holds the one against the other. Letters as in
- * backend/batch.h and ARCHITECTURE.md. */
+/* The maximum size of each workspace, computed from the shape of the largest step. A stage reserves
+ * what its call needs with workspace_reserve(); tests/unit/test_step_memory.c checks that no call
+ * needs more than is computed here. Letters as in backend/batch.h and ARCHITECTURE.md. */
 #include "cpu/common/workspace.h"
 
 #include <stdlib.h>
@@ -14,9 +13,9 @@
 #include "cpu/matmul/bf16_rows.h"
 #include "cpu/stages/sample.h"
 
-enum { QKV_JOBS = 3 }; /* products of stage attn_qkv, the most of any stage but experts */
+enum { QKV_JOBS = 3 }; /* matmuls of stage attn_qkv, the most of any stage but experts */
 
-/* Of all threads together, but for `workers`. */
+/* The bytes of each workspace, for all threads together except `workers`. */
 #define WORKSPACE_LIST(X)                                                                          \
     X(cos_sin)                                                                                     \
     X(scratch)                                                                                     \
@@ -31,10 +30,10 @@ enum { QKV_JOBS = 3 }; /* products of stage attn_qkv, the most of any stage but 
     X(bf16_rows)                                                                                   \
     X(permuted)
 
-/* The largest step, and who runs it. */
+/* The largest step, and the ISA that runs it. */
 struct max_step {
     const struct step_shape *shape;
-    const struct kernels *kernels; /* NULL: not known, so what any of them needs */
+    const struct kernels *kernels; /* NULL: not known yet, so the maximum over all ISAs */
     int n_threads;
     size_t T, R, C, QW, E, A, F, V;
     struct attn_max attn;
@@ -84,8 +83,8 @@ static size_t max_jobs(const struct max_step *m)
     return larger(m->E, QKV_JOBS);
 }
 
-/* The largest value of a function of (rows, columns) over the inputs of all products:
- * activations, attention's and those of the experts, each token at A of them. */
+/* The maximum of a function of (rows, columns) over the inputs of all matmuls: activations (T, C),
+ * the attention output (T, H*D), and the experts' units (T * A, F). */
 #define MAX_OF_INPUTS(m, f)                                                                        \
     larger(f((m)->T, (m)->C), larger(f((m)->T, (m)->QW), f((m)->T *(m)->A, (m)->F)))
 
@@ -180,8 +179,8 @@ static size_t bytes_of_permuted(const struct max_step *m)
                : MAX_OF_INPUTS(m, permuted_bytes);
 }
 
-/* Of one thread: sums of attention; a norm's weights; a tile of widened weights; tokens of an
- * expert; what is drawn from. */
+/* Workspace of one thread, the maximum over its uses: attention sums, norm weights, a tile of
+ * widened weights, the tokens of an expert, sampling candidates. */
 static size_t worker_bytes(const struct max_step *m)
 {
     const struct attn_run run = attn_of(m->shape);
@@ -204,7 +203,7 @@ int64_t cpu_step_bytes(const struct step_shape *shape)
     return (int64_t)n;
 }
 
-/* ---- all of them ---- */
+/* ---- reserving ---- */
 
 enum osp_status workspace_reserve(struct workspace *workspace, size_t n, size_t size_bytes,
                                   const char *what)
@@ -239,10 +238,10 @@ enum osp_status cpu_step_reserve(struct backend *be, const struct step_shape *sh
     enum osp_status st;
 
 #define WORKSPACE_RESERVE(name)                                                                    \
-    TRY(workspace_reserve(&cpu->name, bytes_of_##name(&m), 1, "room of " #name));
+    TRY(workspace_reserve(&cpu->name, bytes_of_##name(&m), 1, "workspace of " #name));
     WORKSPACE_LIST(WORKSPACE_RESERVE)
 #undef WORKSPACE_RESERVE
-    TRY(cpu_reserve_workers(cpu, worker_bytes(&m), 1, "rooms of the threads"));
+    TRY(cpu_reserve_workers(cpu, worker_bytes(&m), 1, "workspaces of the threads"));
 out:
     return st;
 }

@@ -1,6 +1,7 @@
-/* Groups of four floats, in the compilers' generic vectors: they become vector instructions on
- * every machine and at every level of optimisation, and keep the order of sums in our hands.
- * With them an exponential of our own, because a library's gives other bits on another machine. */
+/* Four floats as a vector (the compilers' generic vectors), and an exponential on them. Generic
+ * vectors become SIMD instructions for every target and at every optimization level, and the order
+ * of additions is fixed in this source. expf() of a C library is not used because its bits differ
+ * between libraries. */
 #ifndef CPU_KERNELS_EXP4_H
 #define CPU_KERNELS_EXP4_H
 
@@ -36,19 +37,19 @@ static inline float sum4(f32x4 v)
     return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
-/* mask ? a : b, lane by lane; the mask is all ones or all zeros. */
+/* mask ? a : b, lane by lane; each lane of the mask is all ones or all zeros. */
 static inline f32x4 choose4(i32x4 mask, f32x4 a, f32x4 b)
 {
     return (f32x4)((mask & (i32x4)a) | (~mask & (i32x4)b));
 }
 
-/* exp(x), within 2 units of the last place. Below -87 it gives 0, above 88 it stays at exp(88),
- * and NaN gives NaN. exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln 2 / 2; the
- * polynomial is that of Cephes' expf. */
+/* exp(x) with an error below 2 ulp. x < -87 gives 0, x > 88 gives exp(88), NaN gives NaN. exp(x) =
+ * 2^n exp(r) with n = round(x / ln 2) and |r| <= ln 2 / 2; the polynomial is that of Cephes'
+ * expf. */
 static inline f32x4 exp4(f32x4 x)
 {
     const f32x4 lowest = all4(-87.0f), highest = all4(88.0f);
-    const f32x4 round = all4(12582912.0f); /* 1.5 * 2^23: adding it leaves an integer below */
+    const f32x4 round = all4(12582912.0f); /* 1.5 * 2^23: the low bits become the integer */
     const i32x4 tiny = x < lowest;
     const f32x4 within = choose4(x > highest, highest, choose4(tiny, lowest, x));
     const f32x4 shifted = within * all4(1.44269504088896341f) + round;

@@ -1,5 +1,5 @@
-/* Which kernels this machine gets. Every ISA computes the same formulas; "ref", which every CPU
- * runs, is the oracle of the others. */
+/* Detects the ISAs of this CPU and selects the table of kernels. Every ISA computes the same
+ * formulas; "ref", which runs on every CPU, is the oracle that the others are compared with. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* X(name, table, has it) from the least to the best */
+/* X(name, table, condition), from the slowest to the fastest */
 #define ISA_LIST(X)                                                                                \
     X("ref", kernels_ref, always_available)                                                        \
     X("avx2", kernels_avx2, has_avx2)                                                              \
@@ -25,7 +25,7 @@ struct leaf {
     unsigned a, b, c, d;
 };
 
-/* Zeros for a leaf that the CPU does not have. */
+/* A CPUID leaf; zeros if the CPU does not have it. */
 static struct leaf leaf_of(unsigned leaf, unsigned subleaf)
 {
     struct leaf l = {0, 0, 0, 0};
@@ -40,7 +40,7 @@ static bool has_bits(unsigned word, unsigned bits)
     return (word & bits) == bits;
 }
 
-/* Whether the operating system saves these register states (XCR0). */
+/* Whether the operating system saves these register states (XCR0) on a context switch. */
 static bool os_saves_state(unsigned states)
 {
     unsigned low, high;
@@ -52,8 +52,8 @@ static bool os_saves_state(unsigned states)
 }
 
 enum {
-    STATES_YMM = 0x06, /* SSE and AVX */
-    STATES_ZMM = 0xE6, /* and masks, upper halves, upper registers */
+    STATES_YMM = 0x06, /* XMM and YMM registers */
+    STATES_ZMM = 0xE6, /* and the mask registers, the upper halves of ZMM 0-15, and ZMM 16-31 */
     STATES_TILES = 0x60000
 };
 
@@ -79,10 +79,10 @@ static bool has_avx512(void)
            has_bits(leaf_of(7, 0).c, vbmi | vnni) && os_saves_state(STATES_ZMM);
 }
 
-/* Linux makes room for the tiles of a process's threads only when it is asked. */
+/* Linux lets a process use AMX tiles only after it asked for permission (arch_prctl). */
 static bool may_use_tiles(void)
 {
-    const long request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM of a state's number */
+    const long request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM takes a state number */
 
     return syscall(SYS_arch_prctl, request, tile_data) == 0;
 }
@@ -95,9 +95,9 @@ static bool has_amx(void)
            os_saves_state(STATES_ZMM | STATES_TILES) && may_use_tiles();
 }
 
-/* A thread reads weights on Zen 3 at 32 GB/s without software prefetching and at 30 with, on
- * Emerald Rapids at 78 to 85 % of reading alone without and at 90 to 96 with. No other CPU was
- * measured. */
+/* Measured for one thread that reads weights. Zen 3: 32 GB/s without software prefetching, 30 GB/s
+ * with it. Emerald Rapids: 78 to 85 % of the rate of a plain read without it, 90 to 96 % with it.
+ * No other CPU was measured. */
 bool kernels_want_prefetch(void)
 {
     const unsigned of_amd = 0x68747541; /* "Auth"enticAMD */
@@ -154,7 +154,7 @@ static const struct {
 #undef ISA_ROW
 };
 enum { N_ISAS = sizeof(isas) / sizeof(isas[0]) };
-_Static_assert((int)N_ISAS <= (int)KERNEL_ISAS_MAX, "room for all levels");
+_Static_assert((int)N_ISAS <= (int)KERNEL_ISAS_MAX, "KERNEL_ISAS_MAX holds all ISAs");
 
 int kernels_available(const struct kernels *out[KERNEL_ISAS_MAX])
 {
@@ -178,8 +178,9 @@ static enum osp_status fail_unknown(const char *isa)
     }
     for (int i = 0; i < N_ISAS; i++)
         if (strcmp(isas[i].name, isa) == 0)
-            return fail(OSP_EINVAL, "CPU features \"%s\": this CPU has %s", isa, here);
-    return fail(OSP_EINVAL, "CPU features \"%s\": not known, this CPU has %s", isa, here);
+            return fail(OSP_EINVAL, "CPU features \"%s\": not supported by this CPU, which has %s",
+                        isa, here);
+    return fail(OSP_EINVAL, "CPU features \"%s\": unknown ISA; this CPU has %s", isa, here);
 }
 
 enum osp_status kernels_select(const struct kernels **out, const char *isa)

@@ -1,19 +1,21 @@
-/* Level "amx": as "avx512", but packed MXFP4 and BF16 weights meet rows rounded to bf16, by tile
- * products; see kernels_amx_tiles.h. A thread that uses tiles needs the process's permission,
- * which isa.c asks for. */
+/* ISA "amx": as "avx512", but packed MXFP4 and BF16 weights are multiplied with bf16 activations by
+ * tile products; see kernels_amx_tiles.h. A process needs permission to use tiles, which isa.c
+ * requests. */
 #include "cpu/kernels/kernels_zmm.h"
 
 #include "cpu/kernels/kernels_int8.h"
 #include "cpu/kernels/kernels_bf16.h"
 
-/* What the instruction reads: the eight tiles' shapes, then others that are not used. */
+/* The operand of ldtilecfg: the shapes of the eight tiles, then entries of tiles that do not
+ * exist. */
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t n_rows[16];
 };
 
-/* The compilers' own functions let stores pass a tile's load: these do not. */
+/* Not the compilers' intrinsics: with those, a compiler may move a store behind the tile load that
+ * reads it. */
 #define TILES_CONFIGURE(config) __asm__ volatile("ldtilecfg %0" ::"m"(*(config)) : "memory")
 #define TILES_RELEASE()         __asm__ volatile("tilerelease" ::: "memory")
 #define TILE_ZERO(c)            __asm__ volatile("tilezero %%tmm" #c ::)
@@ -26,8 +28,8 @@ struct tile_config {
                      : "memory")
 #define TILE_DOT_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
 
-/* For each code the bf16 of e2m1 times 2^126, by the low four bits of every word; then less, but
- * not below zero: a smaller exponent. The sign stays. */
+/* For each code, e2m1 times 2^126 as bf16, looked up by the low four bits of each word. Subtracting
+ * from it, with saturation at zero, lowers the exponent. The sign bit is kept. */
 INLINE __m512i look_up_exponents(__m512i codes)
 {
     const __m256i values = _mm256_setr_epi16(

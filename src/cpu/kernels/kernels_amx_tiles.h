@@ -1,5 +1,5 @@
-/* Products by tiles: registers of 16 rows of 64 bytes, multiplied as matrices. An ISA's file
- * includes kernels_int8.h and kernels_bf16.h, defines the operations below and includes this:
+/* Matmuls with AMX tiles: registers of 16 rows of 64 bytes, multiplied as matrices. An ISA's file
+ * includes kernels_int8.h and kernels_bf16.h, defines the operations below and then includes this:
  *
  *     struct tile_config                    shapes of the tiles: row_bytes[8], n_rows[8], palette 1
  *     TILES_CONFIGURE(config)               for this thread; TILES_RELEASE() ends it
@@ -7,23 +7,24 @@
  *     TILE_DOT_BF16(c, a, b)                c[i][j] += sum over k of a[i][k] . b[k][j],
  *                                           dwords of two bf16
  *     words look_up_words(words codes)      e2m1 2^126 as bf16, by the low four bits of every word
- *     words subtract_words(words from, words less)     not below zero
+ *     words subtract_words(words from, words less)     saturates at zero
  *
- * The instruction adds the even columns' products of 32, then the odd ones', then both to what was
- * there: the same bits for any number of tokens. Subnormal numbers count as zero.
+ * For each of 16 dwords, the instruction adds the products of the even columns, then those of the
+ * odd columns, then the accumulator: the bits do not depend on the number of tokens. It flushes
+ * subnormal numbers to zero.
  *
- * BF16 weights: A is 32 columns of 16 weight rows, in place; B the same columns of tokens, pair by
- * pair: a panel of 16 tokens, or one token's row as it lies.
+ * BF16 weights: A is 16 weight rows of 32 columns, read in place. B has the same columns of the
+ * tokens, pair by pair: a panel of 16 tokens, or the row of one token as it is.
  *
- * Packed MXFP4: B is 32 columns of 16 weight rows as bf16, which is exact with their scales in the
- * exponent; A is those columns of up to 16 tokens. Few tokens: bound by making B, 11 vector
- * instructions for 64 bytes of weights. Many: by the loads of A. int8 tiles would need the sums of
- * every 32 columns to be stored, converted, scaled and added: half as fast here. */
+ * Packed MXFP4: B is 16 weight rows of 32 columns as bf16, which is exact, with the block scales in
+ * the exponents; A has these columns of up to 16 tokens. Few tokens: bound by expanding B, 11
+ * vector instructions for 64 bytes of weights. Many: bound by the loads of A. int8 tiles would have
+ * to store the sums of every 32 columns, then convert, scale and add them: half as fast here. */
 
 enum {
     TILE_TOKENS = 16,
-    TILE_COLUMNS = 32, /* bf16 in a row of a tile */
-    PANELS_MAX = 4     /* of 16 tokens that are multiplied with one tile of weights */
+    TILE_COLUMNS = 32, /* bf16 of a tile row */
+    PANELS_MAX = 4     /* panels of 16 tokens that one tile of weights is multiplied with */
 };
 
 static void tile_shape(struct tile_config *config, int tile, int n_rows, int row_bytes)
@@ -32,9 +33,9 @@ static void tile_shape(struct tile_config *config, int tile, int n_rows, int row
     config->row_bytes[tile] = (uint16_t)row_bytes;
 }
 
-/* ---- BF16 times rounded rows ---- */
+/* ---- BF16 weights times bf16 activations ---- */
 
-/* One step of transposing 16 x 16 dwords: lane l of a and b changes places with lane l + s. */
+/* One step of the transpose of 16 x 16 dwords: swaps lane l of a and lane l + s of b. */
 #define SWAP_LANE(l, s) ((l) & (s) ? 16 + (l) - (s) : (l))
 #define KEEP_LANE(l, s) ((l) & (s) ? 16 + (l) : (l) + (s))
 #define LANES_16(X, s)                                                                             \
@@ -58,8 +59,7 @@ INLINE void transpose(fvec v[16])
     SWAP_STEP(v, 1)
 }
 
-/* A panel has, for every 32 columns, 16 rows of 16 dwords: a pair of columns each, token by
- * token. */
+/* For every 32 columns, a panel has 16 rows of 16 dwords: row i has column pair i of each token. */
 static void tile_panel_bf16(uint16_t *panel, const uint16_t *rows, int n_rows, int n)
 {
     const int n_columns = bf16_row_columns(n);
@@ -77,7 +77,7 @@ static void tile_panel_bf16(uint16_t *panel, const uint16_t *rows, int n_rows, i
     }
 }
 
-/* Tiles 0 .. 3 are sums, 4 weights, 5 .. 7 tokens: 16 of them, or one. */
+/* Tiles 0 .. 3 are accumulators, 4 weights, 5 .. 7 activations of 16 tokens, or of one. */
 static void configure_bf16(int n_rows, int n_x)
 {
     struct tile_config config = {.palette = 1};
@@ -91,7 +91,7 @@ struct tile_corner {
     uint16_t w[TILE_TOKENS][TILE_COLUMNS];
 };
 
-/* Weights of the columns from n_whole on, with zeros behind them. */
+/* Weights of the columns from n_whole on, zero-padded. */
 static void fill_corner(struct tile_corner *corner, const struct bf16_act_gemm *p, int n_whole)
 {
     memset(corner, 0, sizeof(*corner));
@@ -100,10 +100,10 @@ static void fill_corner(struct tile_corner *corner, const struct bf16_act_gemm *
                (size_t)(p->n - n_whole) * sizeof(uint16_t));
 }
 
-/* Where up to four operands B lie: panels, or rows of one token each. */
+/* Up to four B operands: panels, or rows of one token each. */
 struct tile_operands {
     const uint16_t *b[PANELS_MAX];
-    ptrdiff_t step, stride; /* in elements from 32 columns to the next; in bytes from row to row */
+    ptrdiff_t step, stride; /* elements to the next 32 columns; bytes to the next tile row */
 };
 
 INLINE void tile_columns(const void *w, ptrdiff_t w_stride, const struct tile_operands *x,
@@ -126,7 +126,7 @@ INLINE void tile_columns(const void *w, ptrdiff_t w_stride, const struct tile_op
     }
 }
 
-/* All columns of the weights times n operands; sums go to out: (operand, weight row, token). */
+/* All columns of the weights times n operands; writes (operand, weight row, token) to out. */
 INLINE void tile_columns_all(float *out, const struct bf16_act_gemm *p,
                              const struct tile_corner *corner, const struct tile_operands *x,
                              const int n)
@@ -166,7 +166,8 @@ static void tile_operands_times(float *out, const struct bf16_act_gemm *p,
         tile_columns_all(out, p, corner, x, 4);
 }
 
-/* Sums of one panel, (weight row, token), to the rows of up to 16 tokens. */
+/* Transposes the sums of one panel, (weight row, token), into the output rows of up to 16
+ * tokens. */
 static void store_panel(const struct bf16_act_gemm *p, int x, int n_x, const float *sums)
 {
     fvec v[TILE_TOKENS];
@@ -200,7 +201,7 @@ static void tile_panels(const struct bf16_act_gemm *p, const struct tile_corner 
     }
 }
 
-/* Tokens one by one; a pair of columns is a row of the tile. */
+/* One token an operand: each row of its B tile is a pair of columns. */
 static void tile_single(const struct bf16_act_gemm *p, const struct tile_corner *corner)
 {
     _Alignas(64) float sums[PANELS_MAX * 256];
@@ -233,21 +234,21 @@ static void tile_gemm_bf16(const struct bf16_act_gemm *p)
     TILES_RELEASE();
 }
 
-/* ---- packed MXFP4 times mixed rows ---- */
+/* ---- packed MXFP4 weights times bf16 activations ---- */
 
 typedef uint16_t words __attribute__((vector_size(64)));
 
 enum {
-    PERMUTED_BATCH = 8, /* blocks, 8 KB: expanded while those before are multiplied */
+    PERMUTED_BATCH = 8, /* blocks, 8 KB: expanded while the previous batch is multiplied */
     PERMUTED_FETCH_BYTES = 3072
 };
 
-/* A block's weights: 16 rows of 16 dwords, a pair of columns each, weight row by weight row. */
+/* The weights of a block: 16 rows of 16 dwords; row i has column pair i of each weight row. */
 struct permuted_block {
     words w[TILE_COLUMNS / 2];
 };
 
-/* Columns 0 2 4 6 1 3 5 7 of every eight. */
+/* Rounds to bf16 with the columns of every eight in the order 0 2 4 6 1 3 5 7. */
 static void tile_round_permuted(uint16_t *out, const float *x, int n)
 {
     for (int i = 0; i < n; i += LANES) {
@@ -259,8 +260,8 @@ static void tile_round_permuted(uint16_t *out, const float *x, int n)
     }
 }
 
-/* What is taken from the table's values, in both halves of a row's dword: (253 - scale) << 7.
- * All of it for 2^-127, which counts as 0 as at the other ISAs. */
+/* What is subtracted from the looked-up values, in both halves of a weight row's dword: (253 -
+ * scale) << 7. The whole range for scale 2^-127, which counts as 0, as at the other ISAs. */
 INLINE words less_of(const uint8_t *scales)
 {
     const uvec exponent = (uvec)scales_of(scales) >> 23;
@@ -271,8 +272,9 @@ INLINE words less_of(const uint8_t *scales)
     return (words)(one | one << 16);
 }
 
-/* Blocks [first, first + n) of a group. A word of the packed vectors has four codes: the lowest
- * nibbles of a row's two words are columns 0 and 2, the next 4 and 6, then 1 and 3, 5 and 7. */
+/* Expands blocks [first, first + n) of a group. A word of the packed vectors has four codes. Of the
+ * two words of a weight row, the lowest nibbles are columns 0 and 2, the next ones 4 and 6, then 1
+ * and 3, then 5 and 7. */
 static void permuted_expand(struct permuted_block *out, const uint8_t *group, int first, int n)
 {
     for (int b = 0; b < n; b++) {
@@ -293,8 +295,8 @@ static void permuted_expand(struct permuted_block *out, const uint8_t *group, in
     }
 }
 
-/* Tiles 0 .. 3 are sums, one for every group of weights and 16 tokens. 6 are the tokens of the last
- * sums, which may be fewer than 16; 5 and 7 are other tokens, or weights as 4 is. */
+/* Tiles 0 .. 3 are accumulators, one for each pair of a weight group and 16 tokens. Tile 6 has the
+ * last 16 tokens, of which some may be missing; 4 has weights, 5 and 7 other tokens or weights. */
 static void configure_permuted(int n_x)
 {
     struct tile_config config = {.palette = 1};
@@ -326,7 +328,7 @@ INLINE void permuted_dots_1(const struct permuted_block *const e[4], const uint1
     }
 }
 
-/* Of up to 2 groups times 32 tokens. */
+/* One block of up to 2 groups times 32 tokens. */
 INLINE void permuted_dots_2(const struct permuted_block *const e[4], const uint16_t *x,
                             ptrdiff_t stride, const int n_groups)
 {
@@ -340,7 +342,7 @@ INLINE void permuted_dots_2(const struct permuted_block *const e[4], const uint1
     }
 }
 
-/* A batch: PERMUTED_BATCH / n_groups blocks of each group, group by group. */
+/* Expands a batch: PERMUTED_BATCH / n_groups blocks of each group, group by group. */
 INLINE void permuted_batch(struct permuted_block *out, const struct permuted_gemm *p,
                            const uint8_t *groups, int first, int n, const int n_groups)
 {
@@ -364,7 +366,7 @@ INLINE void permuted_dots(const struct permuted_block *batch, const struct permu
         permuted_dots_2(e, x, p->x_stride, n_groups);
 }
 
-/* The sum of group g and tokens 16 t .. is tile g * n + t. */
+/* The accumulator of group g and tokens from 16 t on is tile g * n + t. */
 INLINE void permuted_store(const struct permuted_gemm *p, float *out, const int n_groups,
                            const int n)
 {
@@ -380,8 +382,8 @@ INLINE void permuted_store(const struct permuted_gemm *p, float *out, const int 
         TILE_STORE(3, out + 3 / n * group + 3 % n * tokens, 64);
 }
 
-/* All blocks of n_groups groups times n times 16 tokens: n_groups * n sums at once, since one waits
- * for its own last product three times as long as a product takes. */
+/* All blocks of n_groups groups times 16 n tokens. n_groups * n independent accumulators hide the
+ * latency of a tile product, which is three times its throughput. */
 INLINE void permuted_groups(const struct permuted_gemm *p, int g, const int n_groups, const int n)
 {
     const int batch = PERMUTED_BATCH / n_groups;
@@ -407,7 +409,7 @@ INLINE void permuted_groups(const struct permuted_gemm *p, int g, const int n_gr
     permuted_store(p, p->out + (ptrdiff_t)g * p->n_x * GROUP_ROWS, n_groups, n);
 }
 
-/* Gives how many groups it took. */
+/* Returns how many groups were computed. */
 static int permuted_some(const struct permuted_gemm *p, int g)
 {
     const int n = (p->n_x + TILE_TOKENS - 1) / TILE_TOKENS, n_left = p->n_groups - g;

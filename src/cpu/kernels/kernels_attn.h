@@ -1,32 +1,32 @@
-/* The attention kernels of an ISA, in the compilers' generic vectors. An ISA's file defines
- * max_v and min_v, which give b where a or b is NaN, and includes this once behind
+/* The attention kernels of an ISA on F32 and BF16 pages, in the compilers' generic vectors. An
+ * ISA's file defines max_v and min_v, which return b if a or b is NaN, and includes this once after
  * kernels_float.h.
  *
- * Scores: a vector holds LANES keys of a page, of which every element d lies side by side, so
- * that a score is one chain of fused multiply-adds over d and no sum crosses lanes; some heads
- * and two vectors of keys keep their sums in registers. Values: a vector holds LANES columns; a
- * head's sum is one chain over the slots. BF16 becomes f32 in registers: the even and the odd
- * halves of a vector of words.
+ * Scores: a vector holds one element d of LANES keys of a page. So a score is one chain of fused
+ * multiply-adds over d, and no sum crosses lanes. The sums of TILE_HEADS heads and two vectors of
+ * keys stay in registers. Values: a vector holds LANES columns; a head's sum is one chain over the
+ * slots. BF16 is widened in registers: a vector of words has two elements in each lane, in its low
+ * and high half.
  *
- * Flops: 4 D a head and key. A page of one head is 8 KB of keys and 8 of values in BF16, which stay
- * in the first-level cache while all heads and rows use them: bound by the multiply-adds. */
+ * Flops: 4 D a head and key. In BF16 a page of one key/value head is 8 KB of keys and 8 KB of
+ * values, which stay in the L1 cache while all query heads and rows use them: bound by the
+ * multiply-adds. */
 #include "backend/kv_page.h"
 
 enum {
-    KEY_VECTORS = 2, /* of keys in a tile of scores, and of columns in a tile of values */
-    TILE_HEADS = LANES == 8 ? 4 : 8, /* with two vectors each, half of the ISA's registers */
+    KEY_VECTORS = 2, /* vectors of keys in a tile of scores, and of columns in a tile of values */
+    TILE_HEADS = LANES == 8 ? 4 : 8, /* TILE_HEADS * KEY_VECTORS = half of the registers */
     TILE_KEYS = KEY_VECTORS * LANES,
-    LINE_BYTES = 64 /* of the cache */
+    LINE_BYTES = 64 /* a cache line */
 };
 
 #define LOG2_E 1.44269504088896341f
 
-/* 2^x for x <= 0, and a little more; within 2 units of the last place. Below -126.5 it gives 0,
- * and NaN gives NaN. 2^x = 2^n 2^f with n = round(x), |f| <= 1/2; the polynomial is that of
- * Cephes' exp2f. */
+/* 2^x for x <= 0 and slightly above, with an error below 2 ulp. x < -126.5 gives 0, NaN gives NaN.
+ * 2^x = 2^n 2^f with n = round(x), |f| <= 1/2; the polynomial is that of Cephes' exp2f. */
 INLINE fvec exp2_v(fvec x)
 {
-    const fvec round = all_v(12582912.0f + 127.0f); /* leaves n + 127 in the low bits */
+    const fvec round = all_v(12582912.0f + 127.0f); /* the sum has n + 127 in its low bits */
     const fvec within = max_v(all_v(-127.0f), x);
     const fvec shifted = within + round;
     const fvec f = within - (shifted - round);
@@ -35,7 +35,7 @@ INLINE fvec exp2_v(fvec x)
     const fvec p23 = fma_v(all_v(5.550332471162809e-2f), f, all_v(2.402264791363012e-1f));
     const fvec p45 = fma_v(all_v(1.339887440266574e-3f), f, all_v(9.618437357674640e-3f));
     const fvec p456 = fma_v(all_v(1.535336188319500e-4f), f2, p45);
-    const fvec p = fma_v(fma_v(p456, f2, p23), f2, p01); /* short chains of additions */
+    const fvec p = fma_v(fma_v(p456, f2, p23), f2, p01); /* Estrin's scheme */
 
     return p * (fvec)((uvec)shifted << 23);
 }
@@ -68,7 +68,8 @@ INLINE float most_v(fvec v)
     return v[0];
 }
 
-/* *p in all lanes; as bits, because adding it to zeros would be an instruction of its own. */
+/* *p broadcast to all lanes; as integers, because a float addition to zeros is not optimized
+ * away. */
 INLINE fvec at_v(const float *p)
 {
     const uvec zeros = {0};
@@ -86,7 +87,7 @@ INLINE uvec load_words(const void *words, ptrdiff_t i)
     return v;
 }
 
-/* Row 0 of the columns that a tile's vector v holds. */
+/* Row 0 of the columns of vector v in a tile. */
 INLINE const uint32_t *column_words(const void *side, int column, int n_rows, int v)
 {
     const int at = column + v * LANES;
@@ -95,7 +96,7 @@ INLINE const uint32_t *column_words(const void *side, int column, int n_rows, in
            at % KV_COLUMNS;
 }
 
-/* Part j of words of F32 (there is one) or BF16. */
+/* Element j of each word: F32 has one, BF16 two. */
 INLINE fvec part_v(uvec words, bool is_bf16, int j)
 {
     if (!is_bf16)
@@ -103,7 +104,7 @@ INLINE fvec part_v(uvec words, bool is_bf16, int j)
     return (fvec)(j == 0 ? words << 16 : words & 0xFFFF0000u);
 }
 
-/* Fetches a line of a side that is needed soon. */
+/* Prefetches a cache line of the next keys (0) or values (1). */
 INLINE void fetch(const struct attend *a, int which, int line)
 {
     if (line < a->n_prefetch_lines)
@@ -112,7 +113,7 @@ INLINE void fetch(const struct attend *a, int which, int line)
 
 /* ---- scores ---- */
 
-/* q.k of n heads from `head` on and the keys of TILE_KEYS slots from `slot` on. */
+/* q.k of n heads from `head` on and TILE_KEYS slots from `slot` on. */
 INLINE void score_tile(const struct attend *a, float scores[][PAGE_TOKENS], int head, const int n,
                        int slot, const bool is_bf16)
 {
@@ -157,9 +158,9 @@ INLINE void score_tile(const struct attend *a, float scores[][PAGE_TOKENS], int 
         store_v(scores[h] + slot + v * LANES, sum[h][v]);
 }
 
-/* ---- weights ---- */
+/* ---- softmax ---- */
 
-/* A row of lane numbers that stand for slots. */
+/* The slot number of each lane: slot, slot + 1, ... */
 INLINE ivec slots_v(int slot)
 {
     int32_t numbers[LANES];
@@ -171,7 +172,8 @@ INLINE ivec slots_v(int slot)
     return v;
 }
 
-/* Scores times the keys' scales, -inf outside of the row's keys; gives the largest. */
+/* Multiplies scores by the keys' scales and sets them to -inf outside of the row's keys; returns
+ * the largest. */
 INLINE float prepare(const struct attend *a, float *scores, int begin)
 {
     fvec most = all_v(-INFINITY);
@@ -198,8 +200,8 @@ INLINE float prepare(const struct attend *a, float *scores, int begin)
     return most_v(most);
 }
 
-/* Scores become weights exp(score - largest), for the values times their scales; gives their
- * sums by lane. */
+/* Turns scores into weights exp(score - largest), multiplied by the values' scales; returns the
+ * sums of the weights before those scales, by lane. */
 INLINE fvec softmax_weights(const struct attend *a, float *scores, int begin, float largest)
 {
     const fvec factor = all_v(a->scale * LOG2_E), shift = all_v(-largest);
@@ -216,26 +218,26 @@ INLINE fvec softmax_weights(const struct attend *a, float *scores, int begin, fl
     return sum;
 }
 
-/* The step of online softmax: new weights, and what the old sums shrink by. */
+/* The step of online softmax: the weights of the page, and the factor `shrink` for the old sums. */
 INLINE void rescale_acc(const struct attend *a, float scores[][PAGE_TOKENS], float *shrink,
                         int head, const int n)
 {
     struct softmax *m = a->states + head;
     const int begin = a->first / LANES * LANES;
-    float workspace[TILE_HEADS < LANES ? LANES : TILE_HEADS] = {0}, sums[TILE_HEADS];
+    float factors[TILE_HEADS < LANES ? LANES : TILE_HEADS] = {0}, sums[TILE_HEADS];
     fvec sum[TILE_HEADS];
 
     UNROLL
     for (int h = 0; h < n; h++) {
         const float largest = prepare(a, scores[h], begin) * (a->scale * LOG2_E);
 
-        workspace[h] = m[h].largest;
+        factors[h] = m[h].largest;
         m[h].largest = largest > m[h].largest ? largest : m[h].largest;
-        workspace[h] -= m[h].largest;
+        factors[h] -= m[h].largest;
     }
     UNROLL
     for (int h = 0; h < n; h += LANES)
-        store_v(workspace + h, exp2_v(load_v(workspace + h)));
+        store_v(factors + h, exp2_v(load_v(factors + h)));
     UNROLL
     for (int h = 0; h < n; h++)
         sum[h] = softmax_weights(a, scores[h], begin, m[h].largest);
@@ -244,7 +246,7 @@ INLINE void rescale_acc(const struct attend *a, float scores[][PAGE_TOKENS], flo
         sums_v(sums + h, sum[h], sum[h + 1], sum[h + 2], sum[h + 3]);
     UNROLL
     for (int h = 0; h < n; h++) {
-        shrink[h] = workspace[h];
+        shrink[h] = factors[h];
         m[h].denominator = m[h].denominator * shrink[h] + (n < 4 ? sum_v(sum[h]) : sums[h]);
     }
 }
@@ -257,7 +259,7 @@ struct value_tile {
     fvec sum[TILE_HEADS][KEY_VECTORS];
 };
 
-/* Adds parts [from, to) of the words that begin with a slot. */
+/* Adds elements [from, to) of the words that start at a slot. */
 INLINE void add_slots(struct value_tile *t, int slot, const int n, const int n_vectors,
                       const bool is_bf16, const int from, const int to)
 {
@@ -278,7 +280,7 @@ INLINE void add_slots(struct value_tile *t, int slot, const int n, const int n_v
     }
 }
 
-/* acc = shrink acc + p v of n heads and of n_vectors vectors of columns. */
+/* acc = shrink acc + p v for n heads and n_vectors vectors of columns. */
 INLINE void value_tile(const struct attend *a, float scores[][PAGE_TOKENS], const float *shrink,
                        int head, const int n, int column, const int n_vectors, const bool is_bf16)
 {
@@ -315,7 +317,7 @@ INLINE void value_tile(const struct attend *a, float scores[][PAGE_TOKENS], cons
         store_v(acc + h * width + v * LANES, t.sum[h][v]);
 }
 
-/* ---- all of it ---- */
+/* ---- a page ---- */
 
 INLINE void attend_tile(const struct attend *a, int head, const int n, const bool is_bf16)
 {
@@ -357,8 +359,8 @@ static void isa_attend(const struct attend *a)
 
 /* ---- F8 ---- */
 
-/* The code in bits 24 to 31 of each lane. With y = (8 + m)/8 2^(e - 7) the value is y, but for e
- * = 0, where it is 2y - 2^-6; min() of both is right for every code. */
+/* The value of the E4M3 code in bits 24 to 31 of each lane. With y = (8 + m)/8 2^(e - 7), the value
+ * is y, except for e = 0, where it is 2y - 2^-6. The smaller of both is right for every code. */
 INLINE fvec f8_v(uvec codes)
 {
     const uvec magnitude = ((codes & 0x7F000000u) >> 4) + (120u << 23);

@@ -1,24 +1,24 @@
-/* Attention over pages of I16, by products of 16-bit integers whose sums are exact. An ISA's file
- * defines madd_v, float_v and narrow, and includes this once behind kernels_attn.h.
+/* Attention over I16 pages by 16-bit integer dot products, whose sums are exact. An ISA's file
+ * defines madd_v, float_v and narrow, and includes this once after kernels_attn.h.
  *
- * A word of keys holds two elements of a slot and meets the same two of a query; a word of
- * values holds a column of two slots and meets their weights. An instruction multiplies both
- * halves of every lane and adds them up: a dozen sums of 32 bits stay in registers, as in
- * kernels_attn.h.
+ * A word of keys has two elements of a slot and is multiplied with the same two of a query. A word
+ * of values has one column of two slots and is multiplied with their weights. The instruction
+ * multiplies both halves of each lane and adds the two products. The accumulators of 32 bits stay
+ * in registers, as in kernels_attn.h.
  *
- * No sum passes 31 bits. Queries are rounded to codes as keys are, with a norm of KV_I16_NORM at
- * most, and a product of two vectors is below that of their norms. Weights are rounded to
- * integers that add up to WEIGHT_SUM_MAX and half a unit each at most, and values are below
+ * No sum exceeds 31 bits. Queries are quantized as keys are, with a norm of at most KV_I16_NORM,
+ * and a dot product is at most the product of the norms (Cauchy-Schwarz). Weights are rounded to
+ * integers whose sum is at most WEIGHT_SUM_MAX plus half a unit each, and values are at most
  * KV_I16_VALUE_MAX. */
 #include <assert.h>
 
 enum {
-    GROUP_HEADS = 8, /* that meet a page together: their scores are 2 KB */
+    GROUP_HEADS = 8, /* heads that use a page together: their scores are 2 KB */
     HEAD_LANES = GROUP_HEADS > LANES ? GROUP_HEADS : LANES,
     MADD_VECTORS = KV_COLUMNS / LANES,
-    MADD_HEADS = GROUP_HEADS / MADD_VECTORS,             /* whose sums stay in registers */
-    MADD_ROWS = 2,                                       /* rows of a page a turn */
-    MADD_FETCHES = MADD_ROWS * MADD_HEADS / GROUP_HEADS, /* lines fetched meanwhile */
+    MADD_HEADS = GROUP_HEADS / MADD_VECTORS,             /* heads whose sums stay in registers */
+    MADD_ROWS = 2,                                       /* rows of a page in one iteration */
+    MADD_FETCHES = MADD_ROWS * MADD_HEADS / GROUP_HEADS, /* lines prefetched then */
     CODE_MAX = 32767,
     WEIGHT_SUM_MAX = 131000
 };
@@ -27,20 +27,21 @@ static_assert((WEIGHT_SUM_MAX + PAGE_TOKENS / 2 + 1) * (int64_t)KV_I16_VALUE_MAX
 static_assert((KV_I16_NORM + 8) * (int64_t)(KV_I16_NORM + 8) <= INT32_MAX,
               "scores fit: rounding adds 8 at most for 256 elements");
 
-/* What the heads of a group have of a page. */
+/* Scores, weights and factors of a group's heads for one page. */
 struct page_work {
-    float scores[GROUP_HEADS][PAGE_TOKENS]; /* natural, but for their head's factor; then weights */
-    int16_t weights[GROUP_HEADS][PAGE_TOKENS]; /* rounded */
-    float shares[PAGE_TOKENS];                 /* of the values' scales in the largest, 0 outside */
-    float factors[GROUP_HEADS];                /* score times factor: in base 2 */
-    float shrink[HEAD_LANES];                  /* of the old sums */
-    float grow[HEAD_LANES];                    /* of the page's weights */
-    float q_scales[GROUP_HEADS];               /* of the page's sums of values */
-    int begin, end; /* slots: whole rows of a tile around those that the row sees */
-    bool is_whole;  /* it sees the page */
+    float scores[GROUP_HEADS][PAGE_TOKENS];    /* unscaled scores; then weights */
+    int16_t weights[GROUP_HEADS][PAGE_TOKENS]; /* rounded weights */
+    float shares[PAGE_TOKENS];                 /* value scale / the largest; 0 if not seen */
+    float factors[GROUP_HEADS];                /* score times factor is the score in base 2 */
+    float shrink[HEAD_LANES];                  /* factor of the old sums */
+    float grow[HEAD_LANES];                    /* factor of the page's weights */
+    float q_scales[GROUP_HEADS];               /* factor of the page's sums of values */
+    int begin, end; /* slots, extended to whole tile rows around those that the row sees */
+    bool is_whole;  /* the row sees the whole page */
 };
 
-/* 2^x for x <= 0, within 3e-6 of itself: weights are rounded to 15 bits. As exp2_v() else. */
+/* 2^x for x <= 0 with a relative error below 3e-6, which is enough for weights rounded to 15 bits.
+ * Special cases as in exp2_v(). */
 INLINE fvec exp2_short_v(fvec x)
 {
     const fvec round = all_v(12582912.0f + 127.0f);
@@ -55,7 +56,7 @@ INLINE fvec exp2_short_v(fvec x)
     return p * (fvec)((uvec)shifted << 23);
 }
 
-/* A vector of slots in which those that the row does not see are `other`. */
+/* A vector of slots in which the slots that the row does not see are `other`. */
 INLINE fvec visible_v(const struct attend *a, bool is_whole, int slot, fvec v, fvec other)
 {
     ivec at;
@@ -68,7 +69,7 @@ INLINE fvec visible_v(const struct attend *a, bool is_whole, int slot, fvec v, f
     return choose_v((at >= a->first) & (at < a->end), v, other);
 }
 
-/* Two codes in all lanes. */
+/* Two codes, broadcast to all lanes. */
 INLINE uvec pair_v(const int16_t *codes)
 {
     const uvec zeros = {0};
@@ -78,9 +79,9 @@ INLINE uvec pair_v(const int16_t *codes)
     return zeros + bits;
 }
 
-/* ---- queries ---- */
+/* ---- quantized queries ---- */
 
-/* What a head's elements are multiplied with. */
+/* The factor that turns a head's elements into codes. */
 static float inverse_scale(const float *x, int n, float *unit)
 {
     fvec squares = all_v(0), most = all_v(0);
@@ -100,7 +101,7 @@ static float inverse_scale(const float *x, int n, float *unit)
     inverse = (float)KV_I16_NORM / norm;
     if (inverse * largest > (float)CODE_MAX)
         inverse = (float)CODE_MAX / largest;
-    *unit = 1.0f / inverse; /* NaN where the norm is */
+    *unit = 1.0f / inverse; /* NaN if the norm is */
     return inverse;
 }
 
@@ -128,17 +129,17 @@ static void isa_codes_i16(int16_t *codes, float *q_scales, const float *x, int n
     }
 }
 
-/* ---- products ---- */
+/* ---- dot products ---- */
 
 struct madd {
-    const int16_t *pairs;  /* of the first head, one for each row */
-    const uint32_t *words; /* rows of a tile */
-    int stride;            /* codes from one head to the next */
+    const int16_t *pairs;  /* of the first head, one pair for each row */
+    const uint32_t *words; /* rows of a tile of the page */
+    int stride;            /* codes from head to head */
     int n_rows;            /* a multiple of MADD_ROWS */
-    const char *prefetch;  /* lines to be fetched: MADD_FETCHES for MADD_ROWS */
+    const char *prefetch;  /* lines to prefetch: MADD_FETCHES for each MADD_ROWS rows */
 };
 
-/* sum[h] += the rows' products with head h. */
+/* sum[h] += the products of the rows with head h. */
 INLINE void madd_rows(ivec sum[][MADD_VECTORS], struct madd m, const int n)
 {
     const uint32_t *const end = m.words + m.n_rows * KV_COLUMNS;
@@ -167,7 +168,7 @@ INLINE void madd_rows(ivec sum[][MADD_VECTORS], struct madd m, const int n)
     }
 }
 
-/* Scores of n heads from `head` on and of the tile of a slot. */
+/* Scores of n heads from `head` on, for the tile that starts at `slot`. */
 INLINE void madd_scores(const struct attend *a, struct page_work *w, int head, const int n,
                         int slot, const char *prefetch)
 {
@@ -193,7 +194,7 @@ INLINE void madd_scores(const struct attend *a, struct page_work *w, int head, c
     }
 }
 
-/* acc = shrink acc + weights times values, of n heads and of a tile of columns. */
+/* acc = shrink acc + weights times values, for n heads and a tile of columns. */
 INLINE void madd_values(const struct attend *a, const struct page_work *w, int head, const int n,
                         int column, const char *prefetch)
 {
@@ -220,9 +221,10 @@ INLINE void madd_values(const struct attend *a, const struct page_work *w, int h
     }
 }
 
-/* ---- weights ---- */
+/* ---- softmax ---- */
 
-/* Shares of the values' scales in the largest that the row sees. Gives that one; NaN if one is. */
+/* Sets `shares`: each slot's scale of values / the largest scale that the row sees. Returns the
+ * largest scale; NaN if one of them is. */
 INLINE float share_out(const struct attend *a, struct page_work *w)
 {
     fvec most = all_v(0), sum = all_v(0);
@@ -251,8 +253,8 @@ INLINE float largest_score(const struct page_work *w, int head)
     return most_v(most);
 }
 
-/* A head's scores become shares times exp(score - largest of the page); gives the sums of the
- * latter by lane. */
+/* Turns a head's scores into shares times exp(score - largest of the page); returns the sums of the
+ * exponentials by lane. */
 INLINE fvec softmax_page(struct page_work *w, int head, float largest)
 {
     const fvec factor = all_v(w->factors[head]), shift = all_v(-largest);
@@ -285,7 +287,8 @@ INLINE void round_weights(struct page_work *w, int head, float factor)
     }
 }
 
-/* Largest scores, and by how much the old sums and the page's stay below the new ones. */
+/* Updates the largest scores, and sets the exponents by which the old sums and the page's weights
+ * are scaled down. */
 INLINE void update_max(const struct attend *a, struct page_work *w, float *largest)
 {
     for (int h = 0; h < a->n_heads; h++) {
@@ -305,7 +308,8 @@ INLINE void update_max(const struct attend *a, struct page_work *w, float *large
     }
 }
 
-/* The step of online softmax. A page's weights are relative to its own largest score. */
+/* The step of online softmax. The weights of a page are relative to the page's own largest
+ * score. */
 INLINE void rescale_page(const struct attend *a, struct page_work *w)
 {
     const float scale = share_out(a, w);
@@ -327,7 +331,7 @@ INLINE void rescale_page(const struct attend *a, struct page_work *w)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- a page ---- */
 
 INLINE void score_heads(const struct attend *a, struct page_work *w, int slot, const char *prefetch)
 {
@@ -362,9 +366,9 @@ INLINE void fetch_scales(const void *scales)
         __builtin_prefetch((const char *)scales + i);
 }
 
-/* Lines are fetched half a page ahead, so that what is used and what comes stay in the
- * first-level cache together: this page's values while its keys are used, the next page's keys
- * while its values are. With eight heads a tile's two halves fetch as many lines as a tile has. */
+/* Prefetches half a page ahead, so that the lines in use and the prefetched ones fit into the L1
+ * cache together: this page's values during its keys, the next page's keys during its values. With
+ * eight heads the two halves of a tile prefetch as many lines as a tile has. */
 INLINE void attend_slots(const struct attend *a, const int begin, const int end,
                          const bool is_whole)
 {
@@ -397,7 +401,7 @@ static void attend_group(const struct attend *a)
         attend_slots(a, begin, (a->end + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS, false);
 }
 
-/* Larger groups by parts. */
+/* Groups of more than GROUP_HEADS heads, GROUP_HEADS at a time. */
 static void attend_parts(const struct attend *a)
 {
     const int width = kv_width(a->head_dim);
@@ -410,7 +414,7 @@ static void attend_parts(const struct attend *a)
         part.q_scales += GROUP_HEADS;
         part.states += GROUP_HEADS;
         part.acc += GROUP_HEADS * width;
-        part.n_prefetch_lines = 0; /* once a page */
+        part.n_prefetch_lines = 0; /* prefetch once for each page */
     }
 }
 

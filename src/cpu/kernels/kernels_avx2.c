@@ -1,16 +1,17 @@
-/* Level "avx2": 256-bit registers, byte products by vpmaddubsw.
+/* ISA "avx2": 256-bit registers, int8 dot products by vpmaddubsw.
  *
- * A dword of the sum is two 16-bit sums, one for columns 0 and 1 of every four, one for 2 and 3.
- * With weights of 0 .. 24 each holds sixteen products, which may pass 16 bits on the way; the
- * bias, -12 times the same activations, is in it from the start, and the end, at most 16 * 12 *
- * 127, fits: additions that wrap are exact. */
+ * A dword of the accumulator is two 16-bit sums, one for columns 0 and 1 of every four, one for 2
+ * and 3. With weights of 0 .. 24, each adds up sixteen products and may overflow 16 bits on the
+ * way. That is harmless: the bias, -12 times the same activations, is in the sum from the start,
+ * the final value is at most 16 * 12 * 127, which fits, and wrapping additions are exact modulo
+ * 2^16. */
 #include "cpu/kernels/kernels_ymm.h"
 
 INLINE ivec dot(ivec sum, bytes w, bytes a)
 {
     __m256i next = _mm256_add_epi16((__m256i)sum, _mm256_maddubs_epi16(w, a));
 
-    /* Compilers would rather add the products up first, and run out of registers. */
+    /* Keeps the compiler from adding up the products first, which would need too many registers. */
     __asm__ volatile("" : "+x"(next));
     return (ivec)next;
 }

@@ -1,4 +1,4 @@
-/* Level "avx512": 512-bit registers; BF16 weights times float32. */
+/* ISA "avx512": 512-bit registers; BF16 weights times float32 activations. */
 #include "cpu/kernels/kernels_zmm.h"
 
 #define ISA_GEMM_INT8 interleaved_or_not

@@ -1,5 +1,5 @@
-/* Level "avx-vnni": 256-bit registers, byte products by vpdpbusd in its VEX form, which adds four
- * products into 32 bits. The bias is -12 times the block's activations. */
+/* ISA "avx-vnni": 256-bit registers, int8 dot products by the VEX form of vpdpbusd, which adds four
+ * products to a 32-bit lane. The bias is -12 times the sum of the block's activations. */
 #include "cpu/kernels/kernels_ymm.h"
 
 INLINE ivec dot(ivec sum, bytes w, bytes a)

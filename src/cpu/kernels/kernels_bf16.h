@@ -1,9 +1,9 @@
-/* Rows rounded to bf16: what both kinds of weights meet at ISAs with tiles. An ISA's file
- * includes kernels_float.h and this. */
+/* Rounds activations to bf16, for ISAs with AMX tiles. An ISA's file includes kernels_float.h and
+ * then this. */
 
 typedef uint16_t halves_of __attribute__((vector_size(LANES * 2)));
 
-/* To nearest, ties to even; any NaN becomes a quiet one. */
+/* Rounds to nearest, ties to even; any NaN becomes a quiet NaN. */
 INLINE halves_of rounded_v(fvec x)
 {
     const uvec bits = (uvec)x, even = bits >> 16 & 1u;
@@ -14,7 +14,7 @@ INLINE halves_of rounded_v(fvec x)
     return __builtin_convertvector((uvec)choose_v(is_nan, (fvec)nan, (fvec)nearest), halves_of);
 }
 
-/* The row goes on with zeros. */
+/* The row is zero-padded to bf16_row_columns(). */
 static void isa_round_bf16(uint16_t *out, const float *x, int n)
 {
     const int n_columns = bf16_row_columns(n);

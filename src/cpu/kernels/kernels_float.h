@@ -1,9 +1,9 @@
 /* The float32 kernels of an ISA, in the compilers' generic vectors. An ISA's file defines LANES,
- * fma_v, load_bf16 and sums_v, and includes this once: everything here becomes its own.
+ * fma_v, load_bf16 and sums_v, and includes this once; all functions are static.
  *
- * A dot product has LANES partial sums by index modulo LANES, each one chain of fused
- * multiply-adds, then one fixed tree, whatever rows and tokens run beside it: register tiles of
- * several rows and tokens hide the latency. */
+ * A dot product has LANES partial sums, by index modulo LANES, each one chain of fused
+ * multiply-adds, then one fixed reduction tree. The order does not depend on other rows or tokens.
+ * Register tiles of several rows and tokens hide the latency of the chains. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ INLINE fvec all_v(float x)
 {
     fvec v = {0};
 
-    return x - v; /* not x + 0, which differs from x for -0 */
+    return x - v; /* not x + 0: -0 would become +0 */
 }
 
 INLINE fvec load_v(const float *p)
@@ -44,7 +44,7 @@ INLINE fvec choose_v(ivec mask, fvec a, fvec b)
     return (fvec)((mask & (ivec)a) | (~mask & (ivec)b));
 }
 
-/* One of the sums of sums_v. */
+/* The sum of one vector, in the order of sums_v. */
 INLINE float sum_v(fvec v)
 {
     float sums[4];
@@ -53,23 +53,23 @@ INLINE float sum_v(fvec v)
     return sums[0];
 }
 
-/* The last n values, then zeros. */
+/* The last n values of a row, zero-padded. */
 INLINE fvec load_part(const float *p, int n)
 {
-    float workspace[LANES] = {0};
+    float tail[LANES] = {0};
 
-    memcpy(workspace, p, (size_t)n * sizeof(float));
-    return load_v(workspace);
+    memcpy(tail, p, (size_t)n * sizeof(float));
+    return load_v(tail);
 }
 
 /* ---- weights ---- */
 
 INLINE fvec load_bf16_part(const uint16_t *p, int n)
 {
-    uint16_t workspace[LANES] = {0};
+    uint16_t tail[LANES] = {0};
 
-    memcpy(workspace, p, (size_t)n * sizeof(uint16_t));
-    return load_bf16(workspace);
+    memcpy(tail, p, (size_t)n * sizeof(uint16_t));
+    return load_bf16(tail);
 }
 
 static void isa_widen_bf16(float *out, const void *in, int64_t n)
@@ -97,7 +97,7 @@ static void isa_widen_bf16(float *out, const void *in, int64_t n)
 
 enum { DOT_ROWS = 4, DOT_TOKENS = LANES == 16 ? 4 : 3, GEMV_ROWS = 8 };
 
-/* Weights i .. of row `row`; of the last LANES only n. */
+/* Weights from column i on of a row; load_weights_part() reads only n of them. */
 INLINE fvec load_weights(const void *row, bool is_bf16, int i)
 {
     return is_bf16 ? load_bf16((const uint16_t *)row + i) : load_v((const float *)row + i);
@@ -109,7 +109,7 @@ INLINE fvec load_weights_part(const void *row, bool is_bf16, int i, int n)
                    : load_part((const float *)row + i, n);
 }
 
-/* n_rows x n_x products, all sums in registers. */
+/* n_rows x n_x dot products; all sums stay in registers. */
 INLINE void dot_tile(const struct gemm *p, bool is_bf16, int row, int x, const int n_rows,
                      const int n_x)
 {
@@ -197,13 +197,13 @@ static void isa_gemm_bf16(const struct gemm *p)
     gemm_all(p, true);
 }
 
-/* ---- the rest ---- */
+/* ---- elementwise kernels ---- */
 
-/* exp(x), within 2 units of the last place; the formula of exp4.h with fused multiply-adds. */
+/* exp(x) with an error below 2 ulp: the formula of exp4.h with fused multiply-adds. */
 INLINE fvec exp_v(fvec x)
 {
     const fvec lowest = all_v(-87.0f), highest = all_v(88.0f);
-    const fvec round = all_v(12582912.0f); /* 1.5 * 2^23: adding it leaves an integer below */
+    const fvec round = all_v(12582912.0f); /* 1.5 * 2^23: the low bits become the integer */
     const ivec tiny = x < lowest;
     const fvec within = choose_v(x > highest, highest, choose_v(tiny, lowest, x));
     const fvec shifted = fma_v(within, all_v(1.44269504088896341f), round);
@@ -255,20 +255,20 @@ static float isa_exp_sum(float *x, int n, float shift)
         sum += e;
     }
     if (i < n) {
-        float workspace[LANES];
+        float tail[LANES];
         fvec e;
 
         for (int k = 0; k < LANES; k++)
-            workspace[k] = i + k < n ? x[i + k] - shift : -INFINITY;
-        e = exp_v(load_v(workspace));
+            tail[k] = i + k < n ? x[i + k] - shift : -INFINITY;
+        e = exp_v(load_v(tail));
         sum += e;
-        store_v(workspace, e);
-        memcpy(x + i, workspace, (size_t)(n - i) * sizeof(float));
+        store_v(tail, e);
+        memcpy(x + i, tail, (size_t)(n - i) * sizeof(float));
     }
     return sum_v(sum);
 }
 
-/* n_columns vectors of columns stay in registers while the rows go by. */
+/* n_columns vectors of columns stay in registers during the loop over the rows. */
 INLINE void sum_columns(float *acc, struct rows v, const float *p, int column, const int n_columns)
 {
     fvec sum[8];
@@ -326,7 +326,7 @@ static void isa_norm(float *out, const float *x, const float *weight, int n, flo
         out[i] = x[i] * inverse * weight[i];
 }
 
-/* LANES units from 2 * LANES interleaved floats. */
+/* LANES outputs from 2 * LANES interleaved floats. */
 INLINE fvec swiglu_v(const float *pairs, struct swiglu s)
 {
     const fvec most = all_v(s.limit), least = all_v(-s.limit), one = all_v(1.0f);
@@ -351,10 +351,10 @@ static void isa_swiglu(float *out, const float *u, int n, struct swiglu s)
     for (; i + LANES <= n; i += LANES)
         store_v(out + i, swiglu_v(u + 2 * i, s));
     if (i < n) {
-        float workspace[2 * LANES] = {0}, units[LANES];
+        float tail[2 * LANES] = {0}, units[LANES];
 
-        memcpy(workspace, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
-        store_v(units, swiglu_v(workspace, s));
+        memcpy(tail, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
+        store_v(units, swiglu_v(tail, s));
         memcpy(out + i, units, (size_t)(n - i) * sizeof(float));
     }
 }

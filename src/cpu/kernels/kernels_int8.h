@@ -1,44 +1,43 @@
-/* MXFP4 weights times int8 activations: the loops, once for all ISAs. An ISA's file includes
+/* MXFP4 weights times int8 activations: the loops, shared by all ISAs. An ISA's file includes
  * kernels_float.h, defines the operations below on its vectors of LANES dwords, and then includes
  * this once.
  *
  *     bytes                                 a vector of LANES dwords of four bytes
- *     bytes  expand_low(bytes codes)        the low nibbles as what dot() multiplies; expand_high
- *     bytes  four(const int8_t *a)          four activations in every dword
- *     ivec   begin(int32_t bias)            a sum that holds the bias
+ *     bytes  expand_low(bytes codes)        the low nibbles as operands of dot(); expand_high
+ *     bytes  four(const int8_t *a)          four activations, broadcast to every dword
+ *     ivec   begin(int32_t bias)            an accumulator that starts with the bias
  *     ivec   dot(ivec sum, bytes w, bytes a)
- *     fvec   total(ivec sum)                a dword's sum as a float
+ *     fvec   total(ivec sum)                the sum in each dword as a float
  *     fvec   scales_of(const uint8_t *p)    2^(p[i] - 127); 0 for 2^-127
  *     int32_t bias_of(const int8_t *codes)  of a block of 32 activations
  *     INT8_TOKENS                           tokens of the register tile
  *
- * Few tokens: codes are expanded in registers as they stream by. Bound by memory. Many: a group's
- * next CHUNK_BLOCKS blocks are expanded once into the first-level cache and multiplied with all
- * tokens. Bound by dot(): 64 products an instruction of 512 bits. */
+ * Few tokens: codes are expanded in registers while they are read. Bound by memory. Many tokens:
+ * the next CHUNK_BLOCKS blocks of a group are expanded once into the L1 cache and multiplied with
+ * all tokens. Bound by dot(): 64 products an instruction of 512 bits. */
 
 enum {
-    PARTS = GROUP_ROWS / LANES, /* vectors that hold one column of a group */
-    STEPS = 8,                  /* of four columns, in a block of 32 */
-    CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
+    PARTS = GROUP_ROWS / LANES, /* vectors that hold one column of four of a group */
+    STEPS = 8,                  /* steps of four columns in a block of 32 */
+    CHUNK_BLOCKS = 30, /* 15 KB expanded: half the L1 cache; K = 2880 is 90 blocks, 3 chunks */
     SMALL_M_MAX = 4,
-    NEAR_BLOCKS = 16,  /* of four groups: half the first-level cache, with its outliers' columns */
-    OUTLIERS_MANY = 3, /* a block, of all tokens: from there on expanding it costs less */
-    STREAMS = 5,       /* parts of a group that are fetched side by side: a line of each a block */
-    FETCH_BYTES = 64,  /* a cache line */
-    /* Of several groups: so far ahead of the products into the second-level cache, and so far
-     * from there into the first. On a Xeon anything from 2,000 to 9,000 and from 500 to 1,500 is
-     * as good. */
+    NEAR_BLOCKS = 16,  /* of four groups: half the L1 cache, with the columns of their outliers */
+    OUTLIERS_MANY = 3, /* a block, of all tokens: above, expanding again is faster */
+    STREAMS = 5, /* parts of a group that are prefetched in parallel, one line of each a block */
+    FETCH_BYTES = 64, /* a cache line */
+    /* With several groups: the prefetch distance into the L2 cache, and into the L1 cache. On a
+     * Xeon 2,000 to 9,000 bytes and 500 to 1,500 bytes are equally fast. */
     FAR_BYTES = 34 * FETCH_BYTES,
     NEAR_BYTES = 12 * FETCH_BYTES
 };
 
-/* A chunk: a step's vectors lie behind those of the step before it, whatever the block. */
+/* An expanded chunk: the vectors of a step follow those of the previous step, across blocks. */
 struct expanded {
     bytes w[CHUNK_BLOCKS * STEPS][PARTS];
     fvec scales[CHUNK_BLOCKS][PARTS];
 };
 
-/* What remains to do after the integer sums of a block. */
+/* Scales the integer sums of a block and adds them to the float accumulators. */
 INLINE void add_block(fvec acc[PARTS], const ivec sum[PARTS], const fvec scales[PARTS], float scale)
 {
     UNROLL
@@ -48,14 +47,14 @@ INLINE void add_block(fvec acc[PARTS], const ivec sum[PARTS], const fvec scales[
 
 /* ---- few tokens ---- */
 
-/* A product's sums: of one group with some tokens, or of some groups with one token, and then
- * those of its outliers too. */
+/* The sums of a call: of one group and some tokens, or of some groups and one token. Outliers have
+ * sums of their own, with one token only. */
 struct small_m {
     const struct int8_gemm *p;
     fvec acc[GROUPS_AT_ONCE][PARTS], outliers[GROUPS_AT_ONCE][PARTS];
 };
 
-/* A part of 32 columns: two vectors of four, which every group and token meets. */
+/* 64 bytes of each group, 8 columns: two dot() steps of four columns for every group and token. */
 INLINE void small_m_columns(const struct int8_gemm *p, ivec sum[][PARTS], ptrdiff_t at, int column,
                             const int n_x, const int n_groups)
 {
@@ -110,8 +109,8 @@ INLINE void small_m_block(struct small_m *f, int block, const int n_x, const int
     }
 }
 
-/* Asks for the next group while block b of one is multiplied, by parts side by side: memory
- * answers several streams sooner than one. */
+/* Prefetches the next group while block b is multiplied, in STREAMS parallel parts: memory
+ * bandwidth is higher with several streams than with one. */
 INLINE void fetch_next(const struct int8_gemm *p, int b)
 {
     const ptrdiff_t part = group_bytes(p->n_blocks) / (STREAMS * FETCH_BYTES) * FETCH_BYTES;
@@ -127,7 +126,7 @@ INLINE void fetch_line(const uint8_t *line)
     __builtin_prefetch(line + NEAR_BYTES, 0, 3);
 }
 
-/* Asks for what lies ahead of block b of several groups, which are streams by themselves. */
+/* Prefetches ahead of block b of several groups, each of which is a stream. */
 INLINE void prefetch_ahead(const struct int8_gemm *p, int b, const int n_groups)
 {
     UNROLL
@@ -142,7 +141,7 @@ INLINE void prefetch_ahead(const struct int8_gemm *p, int b, const int n_groups)
     }
 }
 
-/* One outlier of a token, one column of the weights, with all groups. */
+/* One outlier of one token times its column of weights, for all groups. */
 INLINE void outlier_step(const struct int8_gemm *p, const struct int8_outlier *o, fvec acc[][PARTS],
                          const int n_groups)
 {
@@ -169,8 +168,8 @@ INLINE void outlier_step(const struct int8_gemm *p, const struct int8_outlier *o
     }
 }
 
-/* One token's outliers from the i-th on whose blocks have just been multiplied, and are in the
- * first-level cache, up to block `end`; gives the next one. */
+/* One token's outliers from number i on, as far as their blocks precede `end`: these were just
+ * multiplied and are in the L1 cache. Returns the number of the next outlier. */
 INLINE int small_m_outliers(struct small_m *f, int i, int end, const int n_groups)
 {
     const struct int8_row *row = f->p->x;
@@ -238,8 +237,7 @@ static void expand(struct expanded *out, const struct int8_gemm *p, int first, i
     }
 }
 
-/* A chunk's n blocks, from block `first` on, times n_x tokens from token x on; sums go on in
- * p->out. */
+/* Blocks [first, first + n), a chunk, times n_x tokens from token x on; accumulates in p->out. */
 INLINE void large_m_tile(const struct int8_gemm *p, const struct expanded *e, int first, int n,
                          int x, const int n_x)
 {
@@ -307,8 +305,8 @@ static void large_m_tokens(const struct int8_gemm *p)
 
 /* ---- outliers ---- */
 
-/* Their sum, which starts at 0 for every token, is added in the end: so it has the same bits
- * whether they were multiplied while a group streamed by, afterwards, or chunk by chunk. */
+/* The sum of a token's outliers starts at 0 and is added at the end. So the bits do not depend on
+ * when outliers are multiplied: during the stream, after it, or chunk by chunk. */
 INLINE void add_outliers(float *out, const fvec sums[PARTS])
 {
     UNROLL
@@ -328,13 +326,13 @@ static void outliers_packed(const struct int8_gemm *p, const struct int8_row *ro
     add_outliers(out, sums[0]);
 }
 
-/* Those from the i-th on that lie in the n blocks from block `first` on; gives the next one. */
+/* The outliers from number i on that lie in blocks [first, first + n); returns the next number. */
 static int outliers_expanded(const struct int8_row *row, const struct expanded *e, int first, int n,
                              fvec acc[PARTS], int i)
 {
     const struct int8_outlier *o = row->outliers + i, *end = row->outliers + row->n_outliers;
     const uint32_t first_step = (uint32_t)(first * STEPS), n_steps = (uint32_t)(n * STEPS);
-    fvec sums[PARTS]; /* which no store behind a pointer may touch: registers */
+    fvec sums[PARTS]; /* no pointer aliases it: stays in registers */
 
     memcpy(sums, acc, sizeof(sums));
     for (; o < end && (uint32_t)o->step - first_step < n_steps; o++) {
@@ -351,8 +349,8 @@ static int outliers_expanded(const struct int8_row *row, const struct expanded *
     return (int)(o - row->outliers);
 }
 
-/* Chunk by chunk, what is done with it once it is expanded, and all tokens' outliers. The
- * function is known where this is called, and becomes part of it; NULL: outliers alone. */
+/* Expands the group chunk by chunk; calls of_chunk for each chunk, and then multiplies the outliers
+ * of all tokens. of_chunk is a constant at each call and is inlined; NULL: only outliers. */
 INLINE void expanded_gemm(const struct int8_gemm *p,
                           void (*of_chunk)(const struct int8_gemm *, const struct expanded *,
                                            int first, int n))
@@ -378,13 +376,13 @@ INLINE void expanded_gemm(const struct int8_gemm *p,
             add_outliers(p->out + (ptrdiff_t)t * GROUP_ROWS, sums[t]);
 }
 
-/* With many of them it is quicker to expand the group once more. */
+/* With many outliers it is faster to expand the group again. */
 static void outliers_many(const struct int8_gemm *p)
 {
     expanded_gemm(p, NULL);
 }
 
-/* Of one group and its tokens. */
+/* The outliers of one group and its tokens. */
 static void isa_outliers_int8(const struct int8_gemm *p)
 {
     int n = 0;
@@ -400,7 +398,7 @@ static void isa_outliers_int8(const struct int8_gemm *p)
             outliers_packed(p, &p->x[t], p->out + (ptrdiff_t)t * GROUP_ROWS);
 }
 
-/* ---- all of it ---- */
+/* ---- dispatch ---- */
 
 static void gemv_int8(const struct int8_gemm *p)
 {
@@ -431,10 +429,10 @@ static void isa_gemm_int8(const struct int8_gemm *p)
     isa_outliers_int8(p);
 }
 
-/* ---- activations ---- */
+/* ---- quantization of activations ---- */
 
-/* The bits of the largest magnitude: NaN and the infinities are larger than any number, and spread
- * through the scale. */
+/* The largest magnitude, by integer comparison of the bits: NaN and infinity compare above any
+ * number, and propagate through the scale. */
 INLINE float largest_of(const float *x)
 {
     ivec bits, most = {0};
@@ -454,11 +452,11 @@ INLINE float largest_of(const float *x)
     return largest;
 }
 
-/* code = round(x * 127 / largest), ties to even, and x is about code * largest / 127. Blocks below
- * 1e-30 become zeros. */
+/* code = round(x * 127 / largest), ties to even; x is about code * largest / 127. A block whose
+ * largest magnitude is below 1e-30 becomes zeros. */
 static void isa_quantise(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks)
 {
-    const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves the integer below */
+    const float round = 12582912.0f; /* 1.5 * 2^23: the low bits become the integer */
 
     for (int b = 0; b < n_blocks; b++, codes += 32, x += 32) {
         const float largest = largest_of(x);
@@ -476,12 +474,12 @@ static void isa_quantise(int8_t *codes, struct int8_block *blocks, const float *
     }
 }
 
-/* What an ISA multiplies many tokens with may be its own: it names that function before. */
+/* An ISA with its own kernel for many tokens defines ISA_GEMM_INT8 before it includes this. */
 #ifndef ISA_GEMM_INT8
 #define ISA_GEMM_INT8 isa_gemm_int8
 #endif
 
-/* The members of struct kernels that both headers fill. */
+/* The members of struct kernels that kernels_float.h and this header define. */
 #define ISA_FUNCTIONS                                                                              \
     .widen_bf16 = isa_widen_bf16, .dequant_mxfp4 = dequant_mxfp4_ref, .gemm_f32 = isa_gemm_f32,    \
     .gemm_bf16 = isa_gemm_bf16, .quantise = isa_quantise, .gemm_int8 = ISA_GEMM_INT8,              \

@@ -1,22 +1,22 @@
-/* Packed MXFP4 times many int8 rows that were arranged before, for ISAs of 32 registers; a
- * level's file includes this behind kernels_int8.h.
+/* Packed MXFP4 times many interleaved int8 rows, for ISAs with 32 vector registers; an ISA's file
+ * includes this after kernels_int8.h.
  *
- * Rows lie by tiles of eight, and of a tile the blocks one behind the other: scales, biases,
- * then for every step of four columns the eight rows' codes side by side. So all operands of a
- * tile's loop have constant distances from one pointer; products take their codes from memory in
- * all lanes, and both kinds of sums stay in registers from the beginning of a chunk to its end.
- * Bound by the products and the three operations of add_block() for eight of them. */
+ * A tile has eight rows. Its blocks are contiguous, and each has scales, biases, then for every
+ * step of four columns the codes of the eight rows. So all operands of the inner loop have constant
+ * offsets from one pointer; dot() broadcasts its codes from memory, and integer and float sums stay
+ * in registers for a whole chunk. Bound by dot(), and by the three operations of add_block() for
+ * every eight of them. */
 
-enum { TILE_ROWS = INT8_INTERLEAVED_ROWS, TILE_PART = 4 /* rows of a smaller last tile */ };
+enum { TILE_ROWS = INT8_INTERLEAVED_ROWS, TILE_PART = 4 /* rows of a partial last tile */ };
 
 struct tile_block {
     float scales[TILE_ROWS];
     int32_t biases[TILE_ROWS];
     int8_t codes[STEPS][TILE_ROWS][4];
 };
-_Static_assert(sizeof(struct tile_block) == TILE_ROWS * INT8_INTERLEAVED_BYTES, "room for tiles");
+_Static_assert(sizeof(struct tile_block) == TILE_ROWS * INT8_INTERLEAVED_BYTES, "whole tiles");
 
-/* Rows that are not there become zeros. */
+/* Rows beyond n_x are zeros. */
 static void isa_interleave_int8(void *tile, const struct int8_row *x, int n_x, int n_blocks)
 {
     struct tile_block *block = tile;
@@ -32,7 +32,7 @@ static void isa_interleave_int8(void *tile, const struct int8_row *x, int n_x, i
         }
 }
 
-/* As large_m_tile(), of n_x rows of a tile. */
+/* As large_m_tile(), for n_x rows of a tile. */
 INLINE void interleaved_tile(float *outs, const struct tile_block *tile, const struct expanded *e,
                              int n, const int n_x)
 {
@@ -80,7 +80,7 @@ static void interleaved_chunk(const struct int8_gemm *p, const struct expanded *
             interleaved_tile(p->out + (ptrdiff_t)x * GROUP_ROWS, tile, e, n, TILE_PART);
 }
 
-/* Of all rows, each chunk expanded once for both kinds of products. */
+/* All rows; each chunk is expanded once for the tiles and for the outliers. */
 static void interleaved_gemm(const struct int8_gemm *p)
 {
     const int n_rows = (p->n_x + TILE_PART - 1) / TILE_PART * TILE_PART;

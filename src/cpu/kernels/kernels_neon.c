@@ -1,4 +1,4 @@
-/* Level "neon": 128-bit registers and sdot for few tokens and many. */
+/* ISA "neon": 128-bit registers, sdot for any number of tokens. */
 #include "cpu/kernels/kernels_neon.h"
 
 #include "cpu/kernels/kernels_int8.h"

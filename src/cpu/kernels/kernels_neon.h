@@ -1,5 +1,5 @@
-/* What the ISAs of 128-bit registers share: byte products by sdot (ARMv8.2 dot product).
- * Signed times signed, so that weights are 2 e2m1 as they are and there is no bias. */
+/* What the ISAs of 128-bit registers share: int8 dot products by sdot (ARMv8.2 dot product). Both
+ * operands are signed, so weights are 2 e2m1 without an offset, and the bias is 0. */
 #include <arm_neon.h>
 #include <stdbool.h>
 
@@ -19,7 +19,7 @@ static inline fvec load_bf16(const uint16_t *p)
     return (fvec)vshll_n_u16(vld1_u16(p), 16);
 }
 
-/* out[0 .. 3] = the sums of a, b, c and d: neighbours, then pairs. */
+/* out[0 .. 3] = the sums of a, b, c and d: pairwise additions of neighbours, then of pairs. */
 static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
 {
     const float32x4_t ab = vpaddq_f32((float32x4_t)a, (float32x4_t)b);
@@ -28,7 +28,7 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     vst1q_f32(out, vpaddq_f32(ab, cd));
 }
 
-/* NaN where a or b is. */
+/* NaN if a or b is NaN. */
 static inline fvec max_v(fvec a, fvec b)
 {
     return (fvec)vmaxq_f32((float32x4_t)a, (float32x4_t)b);

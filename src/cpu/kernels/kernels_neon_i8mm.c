@@ -1,8 +1,9 @@
-/* Level "neon-i8mm": as "neon", but many tokens by smmla, which multiplies two rows of eight
- * bytes with two others, 32 products an instruction where sdot has 16. Sums of 32 products are
- * exact, so a token has the same bits in either form.
+/* ISA "neon-i8mm": as "neon", but many tokens by smmla, which multiplies two rows of eight bytes
+ * with two others: 32 products an instruction where sdot has 16. Sums of 32 products are exact, so
+ * a token has the same bits with both instructions.
  *
- * A vector of sums holds rows r and r + 1 times tokens t and t + 1: r t, r t+1, r+1 t, r+1 t+1. */
+ * A vector of sums has rows r and r + 1 times tokens t and t + 1: (r, t), (r, t+1), (r+1, t), (r+1,
+ * t+1). */
 #include "cpu/kernels/kernels_neon.h"
 
 static void i8mm_gemm_int8(const struct int8_gemm *p);
@@ -11,11 +12,11 @@ static void i8mm_gemm_int8(const struct int8_gemm *p);
 
 enum {
     PAIRS = GROUP_ROWS / 2,
-    EIGHTS = 4, /* of columns, in a block */
+    EIGHTS = 4, /* runs of eight columns in a block */
     QUAD = 4    /* tokens of the register tile: 16 vectors of sums */
 };
 
-/* One block of a chunk: eight columns of two rows in a vector. */
+/* One block of an expanded chunk: a vector has eight columns of two rows. */
 struct paired {
     bytes w[EIGHTS][PAIRS];
     fvec scales[PARTS];
@@ -42,21 +43,21 @@ static void expand_pairs(struct paired *out, const struct int8_gemm *p, int firs
     }
 }
 
-/* Eight columns of two tokens. */
+/* Eight columns of each of two tokens. */
 INLINE bytes two(const int8_t *a, const int8_t *b)
 {
     return vcombine_s8(vld1_s8(a), vld1_s8(b));
 }
 
-/* A token's sums of four rows, from those of two row pairs; `token` is its place in the token
- * pair. */
+/* A token's sums of four rows, from the sums of two row pairs; `token` is 0 or 1, its place in the
+ * token pair. */
 INLINE ivec one_token(int32x4_t a, int32x4_t b, int token)
 {
     return (ivec)(token == 0 ? vuzp1q_s32(a, b) : vuzp2q_s32(a, b));
 }
 
-/* A chunk's n blocks times up to four tokens from token x on; sums go on in p->out. Where there are
- * fewer, the last one stands for those that are missing. */
+/* The n blocks of a chunk times up to four tokens from token x on; accumulates in p->out. Missing
+ * tokens are copies of the last one, and their results are dropped. */
 INLINE void quad_tile(const struct int8_gemm *p, const struct paired *e, int first, int n, int x,
                       int n_x)
 {

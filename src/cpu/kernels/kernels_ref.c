@@ -1,10 +1,10 @@
-/* Level "ref": the oracle. Plain loops in f32, sums in sixteen partial sums by index modulo 16 and
- * then one fixed tree; each product is rounded before it is added (no fused multiply-add), so that
- * every machine gives the same bits.
+/* ISA "ref": the oracle, scalar semantics in f32. A dot product has sixteen partial sums, by index
+ * modulo 16, then one fixed reduction tree. Each product is rounded before it is added (no fused
+ * multiply-add), so that every machine gives the same bits.
  *
- * Bytes and flops: products read 4 bytes a weight from the cache for 2 flops a token. Bound by
- * arithmetic: two multiplications and additions of four floats a cycle. A pair of rows uses each
- * loaded weight twice. */
+ * Bytes and flops: 4 bytes a weight are read from the cache for 2 flops a token. Bound by
+ * arithmetic: two multiplications and additions of four floats a cycle. Two tokens at a time use
+ * each loaded weight twice. */
 #include "cpu/kernels/kernels.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ enum { LANES = 16 }; /* enough independent sums to hide the latency of an additi
 
 /* ---- weights to f32 ---- */
 
-/* bf16 is the upper half of an f32. A word of memory holds two: the first moves up, the second
- * is in its place already. */
+/* bf16 is the upper half of an f32. A 32-bit word has two: the first is shifted up, the second is
+ * masked in place. */
 static void ref_widen_bf16(float *out, const void *in, int64_t n)
 {
     const unsigned char *bytes = in;
@@ -44,7 +44,7 @@ static void ref_widen_bf16(float *out, const void *in, int64_t n)
     }
 }
 
-/* The two values of every byte of e2m1 codes, that of the low nibble first. */
+/* The two values of each byte of e2m1 codes, the low nibble first. */
 #define E2M1_SIGNED(X, s)                                                                          \
     X(s 0.0f) X(s 0.5f) X(s 1.0f) X(s 1.5f) X(s 2.0f) X(s 3.0f) X(s 4.0f) X(s 6.0f)
 #define E2M1_PAIRS(high)                                                                           \
@@ -55,10 +55,10 @@ static const float e2m1_pairs[256][2] = {E2M1_SIGNED(E2M1_PAIRS, +) E2M1_SIGNED(
 #undef E2M1_PAIRS
 #undef E2M1_SIGNED
 
-/* The values of two bytes. */
+/* The four values of two bytes. */
 static inline f32x4 e2m1_four(uint8_t first, uint8_t second)
 {
-    f64x2 both; /* each half is a pair of floats, carried as it is */
+    f64x2 both; /* each half is a pair of floats; only the bits are copied */
 
     memcpy(&both, e2m1_pairs[first], sizeof(e2m1_pairs[0]));
     memcpy((char *)&both + sizeof(both) / 2, e2m1_pairs[second], sizeof(e2m1_pairs[0]));
@@ -90,7 +90,7 @@ void dequant_mxfp4_ref(float *out, const uint8_t *blocks, const uint8_t *scales,
 
 /* ---- dot products ---- */
 
-/* Sixteen partial sums; four named groups, which compilers keep in registers. */
+/* Sixteen partial sums in four named vectors, which compilers keep in registers. */
 struct lanes {
     f32x4 a, b, c, d;
 };
@@ -113,14 +113,14 @@ static inline float lanes_total(const struct lanes *sum)
     return sum4((sum->a + sum->c) + (sum->b + sum->d));
 }
 
-/* The last n % LANES elements, followed by zeros. */
-static inline const float *padded(float workspace[LANES], const float *row, int n)
+/* The last n % LANES elements, zero-padded. */
+static inline const float *padded(float tail[LANES], const float *row, int n)
 {
     const int n_whole = n / LANES * LANES;
 
-    memset(workspace, 0, LANES * sizeof(float));
-    memcpy(workspace, row + n_whole, (size_t)(n - n_whole) * sizeof(float));
-    return workspace;
+    memset(tail, 0, LANES * sizeof(float));
+    memcpy(tail, row + n_whole, (size_t)(n - n_whole) * sizeof(float));
+    return tail;
 }
 
 static float dot(const float *row, const float *x, int n)
@@ -133,15 +133,15 @@ static float dot(const float *row, const float *x, int n)
         lanes_add(&sum, &w, x + i);
     }
     if (n % LANES != 0) {
-        float row_room[LANES], x_workspace[LANES];
-        const struct lanes w = lanes_load(padded(row_room, row, n));
+        float row_tail[LANES], x_tail[LANES];
+        const struct lanes w = lanes_load(padded(row_tail, row, n));
 
-        lanes_add(&sum, &w, padded(x_workspace, x, n));
+        lanes_add(&sum, &w, padded(x_tail, x, n));
     }
     return lanes_total(&sum);
 }
 
-/* Two rows of activations at a time use each loaded weight twice; the sums are those of dot(). */
+/* Two tokens at a time use each loaded weight twice; the sums are those of dot(). */
 static void dots_of_two(const struct gemm *p, int x)
 {
     const int n_whole = p->n / LANES * LANES;
@@ -159,11 +159,11 @@ static void dots_of_two(const struct gemm *p, int x)
             lanes_add(&sum1, &l, x1 + i);
         }
         if (n_whole < p->n) {
-            float row_room[LANES], x_workspace[LANES];
-            const struct lanes l = lanes_load(padded(row_room, row, p->n));
+            float row_tail[LANES], x_tail[LANES];
+            const struct lanes l = lanes_load(padded(row_tail, row, p->n));
 
-            lanes_add(&sum0, &l, padded(x_workspace, x0, p->n));
-            lanes_add(&sum1, &l, padded(x_workspace, x1, p->n));
+            lanes_add(&sum0, &l, padded(x_tail, x0, p->n));
+            lanes_add(&sum1, &l, padded(x_tail, x1, p->n));
         }
         out0[r] = lanes_total(&sum0);
         out1[r] = lanes_total(&sum1);
@@ -181,9 +181,9 @@ static void ref_gemm_f32(const struct gemm *p)
             dot((const float *)p->w + (ptrdiff_t)r * p->n, p->x[x], p->n);
 }
 
-/* ---- the rest ---- */
+/* ---- elementwise kernels ---- */
 
-/* Sixteen columns at a time stay in registers while the rows go by. */
+/* Sixteen columns at a time stay in registers during the loop over the rows. */
 static void sum_columns(float *acc, struct rows v, const float *p, int column)
 {
     struct lanes sum = lanes_load(acc + column);
@@ -261,7 +261,7 @@ static inline f32x4 swiglu4(f32x4 gate, f32x4 up, struct swiglu s)
     return g * sigmoid * (u + one);
 }
 
-/* Four units from eight interleaved floats. */
+/* Four outputs from eight interleaved floats. */
 static inline f32x4 swiglu_pairs(const float *u, struct swiglu s)
 {
     const f32x4 low = load4(u), high = load4(u + 4);
@@ -277,10 +277,10 @@ static void ref_swiglu(float *out, const float *u, int n, struct swiglu s)
     for (; i + 4 <= n; i += 4)
         store4(out + i, swiglu_pairs(u + 2 * i, s));
     if (i < n) {
-        float workspace[8] = {0}, units[4];
+        float tail[8] = {0}, units[4];
 
-        memcpy(workspace, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
-        store4(units, swiglu_pairs(workspace, s));
+        memcpy(tail, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
+        store4(units, swiglu_pairs(tail, s));
         memcpy(out + i, units, (size_t)(n - i) * sizeof(float));
     }
 }

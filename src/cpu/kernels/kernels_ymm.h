@@ -1,4 +1,5 @@
-/* What the two ISAs of 256-bit registers share: everything but the dot product of bytes. */
+/* What the ISAs of 256-bit registers, avx2 and avx-vnni, share: everything except the int8 dot
+ * product. */
 #include <immintrin.h>
 #include <stdbool.h>
 
@@ -20,7 +21,8 @@ static inline fvec load_bf16(const uint16_t *p)
     return (fvec)_mm256_slli_epi32(wide, 16);
 }
 
-/* out[0 .. 3] = the sums of a, b, c and d: neighbours, then pairs, then the halves. */
+/* out[0 .. 3] = the sums of a, b, c and d: neighbours are added, then pairs, then the 128-bit
+ * halves. */
 static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
 {
     const __m256 ab = _mm256_hadd_ps((__m256)a, (__m256)b),
@@ -30,7 +32,7 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
 }
 
-/* b where a or b is NaN, both. */
+/* Both return b if a or b is NaN. */
 static inline fvec max_v(fvec a, fvec b)
 {
     return (fvec)_mm256_max_ps((__m256)a, (__m256)b);
@@ -45,12 +47,12 @@ static inline fvec min_v(fvec a, fvec b)
 
 #include "cpu/kernels/kernels_attn.h"
 
-/* Adds the two products of each lane's halves. */
+/* Adds the two 16-bit products of each lane. */
 INLINE ivec madd_v(ivec sum, uvec a, uvec b)
 {
     __m256i next = _mm256_add_epi32((__m256i)sum, _mm256_madd_epi16((__m256i)a, (__m256i)b));
 
-    /* Compilers would rather add the products up first, and run out of registers. */
+    /* Keeps the compiler from adding up the products first, which would need too many registers. */
     __asm__ volatile("" : "+x"(next));
     return (ivec)next;
 }
@@ -60,11 +62,11 @@ INLINE fvec float_v(ivec v)
     return (fvec)_mm256_cvtepi32_ps((__m256i)v);
 }
 
-/* Two vectors, rounded to nearest, ties to even. */
+/* Narrows two vectors to int16, rounded to nearest, ties to even. */
 INLINE void narrow(int16_t *out, const fvec v[2])
 {
     const __m256i low = _mm256_cvtps_epi32((__m256)v[0]), high = _mm256_cvtps_epi32((__m256)v[1]);
-    const __m256i halves = _mm256_packs_epi32(low, high); /* of each, by turns */
+    const __m256i halves = _mm256_packs_epi32(low, high); /* lanes of 128 bits alternate */
 
     _mm256_storeu_si256((__m256i_u *)out, _mm256_permute4x64_epi64(halves, 0xD8));
 }

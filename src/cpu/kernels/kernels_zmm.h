@@ -1,9 +1,8 @@
-/* What the ISAs of 512-bit registers share: one group's column of four in each; codes by vpermb
- * (VBMI), byte products by vpdpbusd (VNNI).
+/* What the ISAs of 512-bit registers share: a register has one column of four of a group's 16 rows.
+ * Codes are expanded by vpermb (VBMI), int8 dot products are vpdpbusd (VNNI).
  *
- * vpermb takes the low six bits of an index: with the sixteen values four times in the table,
- * the upper nibble of a byte does not matter, so low nibbles need no masking and high ones one
- * shift. */
+ * vpermb uses the low six bits of an index. The table repeats the sixteen values four times, so the
+ * upper bits of a byte do not matter: low nibbles need no masking, high nibbles one shift. */
 #include <immintrin.h>
 #include <stdbool.h>
 
@@ -30,7 +29,8 @@ static inline __m256 halves(fvec v)
     return _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
 }
 
-/* out[0 .. 3] = the sums of a, b, c and d: the halves, neighbours, pairs, halves again. */
+/* out[0 .. 3] = the sums of a, b, c and d: 256-bit halves are added, then neighbours, pairs, and
+ * halves again. */
 static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
 {
     const __m256 abcd =
@@ -39,7 +39,7 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
 }
 
-/* b where a or b is NaN, both. */
+/* Both return b if a or b is NaN. */
 static inline fvec max_v(fvec a, fvec b)
 {
     return (fvec)_mm512_max_ps((__m512)a, (__m512)b);
@@ -54,7 +54,7 @@ static inline fvec min_v(fvec a, fvec b)
 
 #include "cpu/kernels/kernels_attn.h"
 
-/* Adds the two products of each lane's halves. */
+/* Adds the two 16-bit products of each lane. */
 INLINE ivec madd_v(ivec sum, uvec a, uvec b)
 {
     return (ivec)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
@@ -65,7 +65,7 @@ INLINE fvec float_v(ivec v)
     return (fvec)_mm512_cvtepi32_ps((__m512i)v);
 }
 
-/* Rounded to nearest, ties to even. */
+/* Narrows to int16, rounded to nearest, ties to even. */
 INLINE void narrow(int16_t *out, const fvec v[1])
 {
     const __m512i wide = _mm512_cvtps_epi32((__m512)v[0]);

@@ -7,7 +7,7 @@ struct bf16_rows_run {
     int n_columns;
 };
 
-/* Sixteen rows, then their panel. */
+/* Rounds sixteen rows, then makes their panel. */
 static void round_panel(void *ctx, int panel, int worker)
 {
     const struct bf16_rows_run *run = ctx;

@@ -1,23 +1,23 @@
 #include "cpu/matmul/float_tiles.h"
 
 enum {
-    TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
-    SMALL_M_FLOATS = 4096,  /* of rows widened for few tokens: half the first-level cache */
-    PIECE_TOKENS = 64       /* rows of inputs that a tile is multiplied with at once */
+    TILE_ROWS = GROUP_ROWS, /* even, for gate/up pairs; transposed: half a cache line */
+    SMALL_M_FLOATS = 4096,  /* floats of rows widened for few tokens: half the L1 cache */
+    PIECE_TOKENS = 64       /* tokens of one kernel call */
 };
 
-/* Some rows of a tile, as floats or in place, and what they are multiplied with. */
+/* Rows of a weight tile, widened or in place, and the matmul that they belong to. */
 struct tile {
     const struct cpu *cpu;
     const struct matmul *m;
     const struct float_inputs *inputs;
     const void *w;
-    int64_t row; /* the first */
+    int64_t row; /* the first row */
     int n_rows;
     bool is_bf16;
 };
 
-/* ---- how a matrix is read ---- */
+/* ---- how weights are read ---- */
 
 bool float_uses_bf16(const struct kernels *k, const struct matmul *m)
 {
@@ -25,7 +25,7 @@ bool float_uses_bf16(const struct kernels *k, const struct matmul *m)
            !m->is_exact;
 }
 
-/* With many tokens it is quicker to widen bf16 once; the bits are the same. */
+/* With many tokens it is faster to widen bf16 once; the bits are the same. */
 bool float_is_in_place(const struct kernels *k, const struct matmul *m)
 {
     return m->w.layout == LAYOUT_ROWS &&
@@ -33,7 +33,7 @@ bool float_is_in_place(const struct kernels *k, const struct matmul *m)
             (m->w.dtype == DTYPE_BF16 && k->gemm_bf16 != NULL && m->n_tokens <= SMALL_M_MAX));
 }
 
-/* Weight rows [first, first + n) as f32, one behind the other. */
+/* Widens weight rows [first, first + n) to contiguous rows of f32. */
 static const float *widen_rows(const struct kernels *k, const struct matmul *m, float *workspace,
                                int64_t first, int n)
 {
@@ -52,7 +52,8 @@ static const float *widen_rows(const struct kernels *k, const struct matmul *m, 
     return workspace;
 }
 
-/* How many rows of a tile are widened before they are multiplied: an even number. */
+/* How many rows of a tile are widened and then multiplied at a time; an even number, for pairs of
+ * gate and up. */
 static int rows_at_once(const struct kernels *k, const struct matmul *m)
 {
     const int64_t n = SMALL_M_FLOATS / m->w.dim[1] / 2 * 2;
@@ -63,7 +64,7 @@ static int rows_at_once(const struct kernels *k, const struct matmul *m)
     return n < 2 ? 2 : (int)n;
 }
 
-/* ---- products ---- */
+/* ---- matmuls ---- */
 
 static void multiply_bf16(const struct tile *t, struct out_tile p, float *gemm)
 {
@@ -101,7 +102,7 @@ static void multiply_floats(const struct tile *t, struct out_tile p, float *gemm
     (t->is_bf16 ? k->gemm_bf16 : k->gemm_f32)(&args);
 }
 
-/* With all tokens, piece by piece. */
+/* Multiplies the tile with all tokens, PIECE_TOKENS at a time. */
 static void multiply_tile(const struct tile *t)
 {
     float gemm[PIECE_TOKENS * TILE_ROWS];

@@ -38,8 +38,8 @@ static void interleave_tile(void *ctx, int tile, int worker)
                                        run->tiles->n_blocks);
 }
 
-/* Room for so many tiles as these tokens could have, so that it does not grow with their
- * distribution. */
+/* Reserves for the maximum number of tiles that so many tokens can have, so that the workspace does
+ * not grow with their distribution over the experts. */
 static enum osp_status tile_workspace(struct cpu *cpu, struct interleaved *a,
                                       const struct matmul *jobs, int n_jobs, uint8_t **data)
 {
@@ -48,7 +48,7 @@ static enum osp_status tile_workspace(struct cpu *cpu, struct interleaved *a,
     enum osp_status st;
 
     TRY(workspace_reserve(&cpu->interleaved_first, (size_t)n_jobs + 1, sizeof(*first),
-                          "tiles of rows"));
+                          "first tiles of the jobs"));
     a->first = first = cpu->interleaved_first.data;
     first[0] = 0;
     for (int j = 0; j < n_jobs; j++) {
@@ -59,7 +59,7 @@ static enum osp_status tile_workspace(struct cpu *cpu, struct interleaved *a,
         return OSP_OK;
     TRY(workspace_reserve(&cpu->interleaved,
                           interleaved_tiles_max((size_t)n_tokens, (size_t)n_jobs),
-                          (size_t)tile_at(a, 1), "int8 activations, arranged"));
+                          (size_t)tile_at(a, 1), "interleaved int8 activations"));
     a->data = *data = cpu->interleaved.data;
 out:
     return st;

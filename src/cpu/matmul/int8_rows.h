@@ -1,5 +1,5 @@
-/* Activations as int8 rows, for packed weights: a code for each value and a scale for each block
- * of 32, and a list of the values that are far above the rest of their row. */
+/* Activations as int8 rows, for packed MXFP4 weights: a code for each value, a scale for each block
+ * of 32, and a list of outliers, the values far above the rest of their row. */
 #ifndef CPU_MATMUL_INT8_ROWS_H
 #define CPU_MATMUL_INT8_ROWS_H
 
@@ -7,18 +7,18 @@
 
 enum {
     COLUMNS_PER_OUTLIER = 8
-}; /* a row has at most one for so many; see OUTLIER in int8_rows.c */
+}; /* columns for each possible outlier; see OUTLIER in int8_rows.c */
 
-/* Gives the n_rows rows of n_columns floats as int8; they live in the device until the next call.
- * n_columns is a multiple of 32. */
+/* Quantizes n_rows rows of n_columns floats, a multiple of 32, to int8. *out is in the device's
+ * workspace until the next call. */
 CHECKED enum osp_status cpu_int8_rows(struct cpu *cpu, const struct int8_row **out, const float *x,
                                       int n_rows, int64_t n_columns);
 
-/* What a row takes in the device's workspace. */
+/* Bytes of a row in the device's workspace. */
 size_t int8_row_bytes(size_t n_columns);
 
-/* One row, in the caller's workspace: n_columns codes, n_columns / 32 blocks and
- * n_columns / COLUMNS_PER_OUTLIER outliers. */
+/* The caller's buffers for one row: n_columns codes, n_columns / 32 blocks and n_columns /
+ * COLUMNS_PER_OUTLIER outliers. */
 struct int8_row_buffers {
     int8_t *codes;
     struct int8_block *blocks;

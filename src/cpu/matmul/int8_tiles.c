@@ -5,23 +5,23 @@
 #include "cpu/matmul/int8_interleaved.h"
 #include "cpu/matmul/pack.h"
 
-/* Rows of inputs that one group after the other is multiplied with. */
+/* Tokens of one call of the kernel, a multiple of PIECE_ROUND, by the size of the caches. */
 enum {
     PIECE_TOKENS = 64,
-    PIECE_ROUND = 16,        /* tokens: what kernels of many tokens take at once divides it */
-    PIECE_BYTES = 240 << 10, /* of them, as int8: half of the second-level cache */
-    /* Of arranged ones, by CPUs whose second-level cache has 1 MB or more. */
+    PIECE_ROUND = 16,        /* a multiple of the token tile of every kernel */
+    PIECE_BYTES = 240 << 10, /* of int8 rows: half the L2 cache */
+    /* Interleaved rows: for CPUs with an L2 cache of 1 MB or more. */
     INTERLEAVED_TOKENS = INT8_X_MAX,
     INTERLEAVED_BYTES = 480 << 10
 };
 
-/* A share of a job's groups, and what is known of the job. */
+/* A thread's share of a job's groups, with constants of the job. */
 struct share_of_job {
     const struct cpu *cpu;
     const struct matmul *m;
     const struct int8_row *rows;
-    int64_t group_bytes, bias_bytes; /* of a group */
-    int first, n;                    /* groups */
+    int64_t group_bytes, bias_bytes; /* of one group */
+    int first, n;                    /* the share: groups [first, first + n) */
 };
 
 static const uint8_t *group_at(const struct share_of_job *s, int group)
@@ -41,9 +41,9 @@ static int blocks_of(const struct share_of_job *s)
 
 /* ---- one token ---- */
 
-/* The i-th group of a share: one of each of its GROUPS_AT_ONCE parts in turn. Each part is a
- * stream that is read from end to end, and the CPU's prefetchers bring several streams sooner
- * than one. */
+/* The i-th group of a share in the order of computation, which takes one of each of GROUPS_AT_ONCE
+ * parts in turn. Each part is a sequential stream, and hardware prefetchers fetch several streams
+ * faster than one. */
 static int stream_group(const struct share_of_job *s, int i)
 {
     const int n_each = s->n / GROUPS_AT_ONCE, n_longer = s->n % GROUPS_AT_ONCE;
@@ -53,11 +53,11 @@ static int stream_group(const struct share_of_job *s, int i)
            i / GROUPS_AT_ONCE;
 }
 
-/* As matmul_finish(), of one token and several groups: `sums` has 16 of each. */
+/* As matmul_finish(), for one token and several groups: `sums` has 16 of each. */
 static void finish_groups(const struct share_of_job *s, const int *groups, int n, float *sums)
 {
     const struct matmul *m = s->m;
-    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* rows of a result */
+    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* weight rows of one output */
     float units[GROUPS_AT_ONCE * GROUP_ROWS / 2];
     const float *results = sums;
 
@@ -79,7 +79,7 @@ static void finish_groups(const struct share_of_job *s, const int *groups, int n
                (size_t)(rows_of(s, groups[g]) / of_rows) * sizeof(float));
 }
 
-/* The i-th to (i + n)-th group. */
+/* Groups i to i + n - 1 in the order of stream_group(). */
 static void multiply_streams(const struct share_of_job *s, int i, int n)
 {
     float sums[GROUPS_AT_ONCE * GROUP_ROWS];
@@ -113,7 +113,7 @@ static int tokens_at_once(const struct matmul *m, bool is_interleaved)
     return n_fit > n_most ? n_most : n_fit < PIECE_ROUND ? PIECE_ROUND : (int)n_fit;
 }
 
-/* All groups times a piece of the tokens, `part`. */
+/* All groups times a piece of the tokens: those of `part`. */
 static void multiply_piece(const struct share_of_job *s, const struct packed_range *part)
 {
     const int n = part->token_end - part->token, n_blocks = blocks_of(s);

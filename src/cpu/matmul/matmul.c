@@ -1,15 +1,16 @@
-/* A tile is 16 weight rows. It is multiplied in one of five ways:
- * - packed MXFP4 and a prefill row, if the ISA has products with rounded inputs: mxfp4_bf16.h;
- * - packed MXFP4 and any other row: the rows become int8 once a call (int8_tiles.h), except values
- *   far above the rest of their row, which are multiplied separately;
- * - bf16, if the ISA has products with rounded inputs: these are rounded once a call;
- * - f32, and bf16 if the ISA multiplies it as it is stored: the kernel reads it in place;
- * - all others are widened to f32 first: the whole tile for many tokens (second-level cache), as
- *   many rows at a time as fit into the first-level cache for few.
- * The bits of a product do not depend on the other tokens, nor on how the tile is cut.
+/* Matmul of weights with tokens' rows. The unit of work is a tile of 16 weight rows, which is
+ * multiplied in one of five ways:
+ * - packed MXFP4 and a prefill row, if the ISA multiplies with bf16 activations: mxfp4_bf16.h;
+ * - packed MXFP4 and any other row: the rows are quantized to int8 once a call (int8_tiles.h), and
+ *   outliers, far above the rest of their row, are multiplied separately;
+ * - BF16, if the ISA multiplies with bf16 activations: these are rounded once a call;
+ * - F32, and BF16 if the ISA multiplies it as it is stored: the kernel reads the weights in place;
+ * - all others are widened to f32 first: for many tokens the whole tile (L2 cache), for few
+ *   tokens as many rows at a time as fit into the L1 cache.
+ * The bits of a result do not depend on the other tokens, nor on how tiles are distributed.
  *
- * Bytes: the weights once, as stored. Flops: 2 a weight and token. Decoding is bound by memory,
- * prefill by the multiplications; docs/performance-cpu.md has the measured shares. */
+ * Bytes: the weights once, as stored. Flops: 2 a weight and token. Decode is bound by memory
+ * bandwidth, prefill by the multiplications; docs/performance-cpu.md has the measured shares. */
 #include "cpu/matmul/matmul.h"
 
 #include <assert.h>
@@ -29,10 +30,10 @@ struct run {
     const struct matmul *jobs;
     int64_t n_columns;
     struct float_inputs floats;
-    const struct int8_row *rows;    /* (n_rows) of the inputs, where a product is packed */
-    struct interleaved interleaved; /* the same, of products with many tokens */
-    const uint16_t *permuted; /* (n_rows, n_columns): the inputs, where packed weights meet those */
-    const int32_t *phases;    /* (n_rows) of the inputs */
+    const struct int8_row *rows;    /* (n_rows): inputs as int8, if a job's weights are packed */
+    struct interleaved interleaved; /* the same, for jobs with many tokens */
+    const uint16_t *permuted;       /* (n_rows, n_columns): inputs as permuted bf16 rows */
+    const int32_t *phases;          /* (n_rows) enum phase */
     struct tiles tiles;
 };
 
@@ -51,7 +52,7 @@ struct out_tile matmul_out_tile(const struct matmul *m, int token, int n_tokens,
 void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p, float *acc)
 {
     const struct kernels *k = cpu->kernels;
-    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* rows of a result */
+    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* weight rows of one output */
     float bias[TILE_ROWS] = {0};
     float *out = m->out + p.token * m->out_width + p.row / of_rows;
 
@@ -61,7 +62,7 @@ void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_til
             for (int r = 0; r < TILE_ROWS; r++)
                 acc[t * TILE_ROWS + r] += bias[r];
     }
-    if (m->epilogue == EPILOGUE_SWIGLU) /* results take the first half of the products' place */
+    if (m->epilogue == EPILOGUE_SWIGLU) /* in place: outputs overwrite the first half of the sums */
         k->swiglu(acc, acc, p.n_tokens * TILE_ROWS / 2, m->swiglu);
     for (int t = 0; t < p.n_tokens; t++, out += m->out_width)
         memcpy(out, acc + t * TILE_ROWS / of_rows, (size_t)(p.n_rows / of_rows) * sizeof(float));
@@ -75,7 +76,7 @@ static bool is_permuted(const struct run *run, const struct matmul *m, int token
            run->phases[matmul_input_row(m, token)] == PHASE_PREFILL;
 }
 
-/* Packed tiles [first, end) of a job, one run of tokens of the same kind after the other. */
+/* Packed tiles [first, end) of a job: consecutive tokens of the same kernel at a time. */
 static void run_packed(const struct run *run, int job, int first, int end, int worker)
 {
     const struct matmul *m = &run->jobs[job];
@@ -109,7 +110,7 @@ static void run_tiles(void *ctx, int job, int first, int end, int worker)
 
 /* ---- a call ---- */
 
-/* Few tokens do without panels. */
+/* Panels pay only with many tokens. */
 static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
 {
     const struct rows x = {run->floats.x, n_rows, (int)run->n_columns};
@@ -131,7 +132,8 @@ static bool has_phase(struct inputs inputs, enum phase phase)
     return false;
 }
 
-/* The inputs as packed weights want them: an ISA that has mixed products has them for prompts. */
+/* The inputs of packed weights: int8 rows, and permuted bf16 rows of prefill if the ISA has that
+ * kernel. */
 static enum osp_status pack_inputs(struct run *run, struct inputs inputs, int n_jobs)
 {
     const struct rows x = {inputs.data, inputs.n_rows, (int)run->n_columns};
@@ -140,7 +142,7 @@ static enum osp_status pack_inputs(struct run *run, struct inputs inputs, int n_
 
     if (has_mixed && has_phase(inputs, PHASE_PREFILL)) {
         TRY(cpu_reserve_workers(run->cpu, permuted_ws_bytes(run->n_columns), 1,
-                                "tokens of an expert"));
+                                "gathered tokens of an expert"));
         TRY(cpu_round_permuted(run->cpu, &run->permuted, x));
     }
     if (!has_mixed || has_phase(inputs, PHASE_DECODE))
@@ -161,7 +163,7 @@ static void add_work(struct work *work, const struct matmul *m)
     work->flops += 2 * (double)m->w.dim[0] * (double)m->w.dim[1] * m->n_tokens;
 }
 
-/* How many tiles each product has; whether one of them is packed, one widened. */
+/* Counts the tiles of each job; sets whether a job is packed, and whether one is widened. */
 static enum osp_status plan(struct run *run, struct tiles *tiles, bool *is_packed, bool *is_widened)
 {
     int32_t *n_tiles;

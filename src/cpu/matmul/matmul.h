@@ -1,6 +1,6 @@
-/* Products of weights with tokens' rows, spread over the pool by tiles of 16 weight rows. Several
- * products with the same rows run as one loop (q, k and v; all the experts of a step), so that no
- * thread waits between them. */
+/* Matmuls of weights with tokens' rows, spread over the thread pool by tiles of 16 weight rows.
+ * Several matmuls with the same input rows run as one loop (q, k and v; all experts of a step),
+ * without a barrier between them. */
 #ifndef CPU_MATMUL_MATMUL_H
 #define CPU_MATMUL_MATMUL_H
 
@@ -10,31 +10,31 @@
 
 enum epilogue {
     EPILOGUE_BIAS,  /* out = w x + b */
-    EPILOGUE_SWIGLU /* out (half as wide) = swiglu(w x + b), rows in pairs of gate and up */
+    EPILOGUE_SWIGLU /* out (half as wide) = swiglu(w x + b); weight rows are pairs of gate and up */
 };
 
-/* What one call multiplies with: n_rows rows of the weights' n_columns floats. */
+/* The inputs of a call: n_rows rows of n_columns floats, the width of the weights. */
 struct inputs {
     const float *data;
     int n_rows;
-    const int32_t *phases; /* (n_rows) enum phase: an ISA may have other products for each */
+    const int32_t *phases; /* (n_rows) enum phase: an ISA may use other kernels for prefill */
 };
 
 struct matmul {
     struct tensor w;       /* (n_rows, n_columns), any weight type and layout */
-    struct tensor bias;    /* (n_rows); data NULL = none */
+    struct tensor bias;    /* (n_rows); data NULL = no bias */
     const int32_t *gather; /* token i is row gather[i] of the inputs; NULL = first_row + i */
     int32_t first_row;
     float *out; /* rows of out_width floats, one a token */
     int64_t out_width;
     int n_tokens;
-    bool is_exact; /* bf16 weights meet the inputs as float32, whatever the ISA can do */
+    bool is_exact; /* BF16 weights times float32 inputs, never rounded to bf16 */
     enum epilogue epilogue;
     struct swiglu swiglu;
 };
 
-/* Runs all of them, which have as many columns each and must not write what another reads; adds to
- * *work. */
+/* Runs all jobs, which have the same number of columns. No job may write what another one reads.
+ * Adds bytes and flops to *work. */
 CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
                                    int n_jobs, struct work *work);
 
@@ -42,7 +42,7 @@ CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const 
 struct packed_range {
     int token, token_end, first, end;
     const uint8_t
-        *interleaved; /* the job's rows, from token 0 on, or NULL; see int8_interleaved.h */
+        *interleaved; /* the job's tiles, from token 0 on, or NULL; see int8_interleaved.h */
 };
 
 /* The batch's rows of an activation. */
@@ -53,16 +53,18 @@ struct tile_span {
     int first, end;
 };
 
-/* Products of tokens [token, token + n_tokens) with weight rows [row, row + n_rows) of one tile. */
+/* The part of a result with tokens [token, token + n_tokens) and weight rows [row, row + n_rows) of
+ * one tile. */
 struct out_tile {
     int token, n_tokens;
     int64_t row;
     int n_rows;
 };
 
-/* For parts of the product that live in files of their own: the row of the inputs that a token
- * is; the patch of all rows of the tile that begins with row `row`; and what is done with
- * products, (n_tokens, 16): bias, epilogue, storing. */
+/* For the files that implement one kind of matmul. matmul_input_row(): the row of the inputs that a
+ * token is. matmul_out_tile(): these tokens times all rows of the tile that starts with row `row`.
+ * matmul_finish(): adds the bias to the sums `acc`, (n_tokens, 16), applies the epilogue and stores
+ * the outputs. */
 int64_t matmul_input_row(const struct matmul *m, int token);
 struct out_tile matmul_out_tile(const struct matmul *m, int token, int n_tokens, int64_t row);
 void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p, float *acc);

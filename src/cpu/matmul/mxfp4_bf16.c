@@ -5,8 +5,8 @@
 #include "cpu/matmul/pack.h"
 
 enum {
-    GROUPS_MAX = 16,                                  /* of weights in one call of the kernel */
-    OUT_FLOATS = 4 * PERMUTED_TOKENS_MAX * GROUP_ROWS /* 16 KB; four groups with all tokens */
+    GROUPS_MAX = 16, /* groups of weights in one call of the kernel */
+    OUT_FLOATS = 4 * PERMUTED_TOKENS_MAX * GROUP_ROWS /* 16 KB: four groups times all tokens */
 };
 
 size_t permuted_ws_bytes(int64_t n_columns)
@@ -14,8 +14,8 @@ size_t permuted_ws_bytes(int64_t n_columns)
     return PERMUTED_TOKENS_MAX * sizeof(uint16_t) * (size_t)n_columns;
 }
 
-/* The rows of tokens [first, first + n) as the kernel wants them: evenly spaced. A list of
- * tokens is copied, once for all groups. */
+/* The rows of tokens [first, first + n), evenly spaced as the kernel needs them. Gathered tokens
+ * are copied once for all groups. */
 static const uint16_t *even_rows(const struct cpu *cpu, const struct matmul *m,
                                  const uint16_t *rows, int first, int n, int worker)
 {

@@ -4,12 +4,12 @@
 
 #include "cpu/matmul/pack.h"
 
-/* Tiles of 16 rows, as the products divide them. */
+/* Copies tiles of 16 rows, divided among threads as matmuls divide them. */
 struct place_run {
     const char *from;
     char *to;
     int64_t tile_bytes,
-        matrix_bytes; /* of one tile; of one matrix of a stack, whose last may be less */
+        matrix_bytes; /* of one tile; of one matrix of a stack, whose last tile may be smaller */
 };
 
 static void place_tiles(void *ctx, int job, int first, int end, int worker)
@@ -23,7 +23,7 @@ static void place_tiles(void *ctx, int job, int first, int end, int worker)
     memcpy(run->to + base + begin, run->from + base + begin, (size_t)(stop - begin));
 }
 
-/* Vectors are small and everybody reads them; rows of MXFP4 are the reference's. */
+/* Vectors are small and read by all threads; only the oracle reads unpacked MXFP4. */
 static bool is_numa_placed(const struct cpu *cpu, const struct tensor *host)
 {
     if (pool_nodes(cpu->pool) < 2 || host->n_dims < 2)

@@ -8,9 +8,9 @@
 #include "cpu/kernels/exp4.h"
 
 enum {
-    VECTOR_COLUMNS = 8, /* of a 64-byte vector */
+    VECTOR_COLUMNS = 8, /* columns in a vector of 64 bytes */
     VECTOR_BYTES = 64,
-    VECTORS = MXFP4_BLOCK / VECTOR_COLUMNS /* of a block */
+    VECTORS = MXFP4_BLOCK / VECTOR_COLUMNS /* vectors in a block */
 };
 
 int64_t packed_group_bytes(int64_t n_columns)
@@ -25,15 +25,15 @@ static int64_t groups_of(int64_t n_rows)
 
 /* ---- packing ---- */
 
-/* One matrix of the host's, one of ours. */
+/* The source on the host, and the destination. */
 struct pack_run {
     const struct tensor *host;
     char *data;
     int64_t n_rows, n_columns;
 };
 
-/* The nibbles of the lower two bytes of every dword go to the low halves of its four bytes,
- * those of the upper two to the high halves. */
+/* The nibbles of the lower two bytes of each dword go to the low halves of its four bytes, those of
+ * the upper two bytes to the high halves. */
 static u32x4 interleave(u32x4 codes)
 {
     u32x4 low = codes & 0xFFFFu, high = codes >> 16;
@@ -45,7 +45,7 @@ static u32x4 interleave(u32x4 codes)
     return low | high << 4;
 }
 
-/* Sixteen bytes are a row's block, and a dword of them its part of a vector. */
+/* A row's block is sixteen bytes; dword v of them goes to vector v. */
 static void pack_row(unsigned char *group, const uint8_t *blocks, const uint8_t *scales, int r,
                      int64_t n_columns)
 {
@@ -64,7 +64,7 @@ static void pack_row(unsigned char *group, const uint8_t *blocks, const uint8_t 
     }
 }
 
-/* Those of blocks that the last line has room for and the group has not. */
+/* The last line of scales may be partial: zeros for the blocks that do not exist. */
 static void clear_last_scales(unsigned char *group, int n_blocks)
 {
     const int n_last = n_blocks % GROUP_LINE_BLOCKS;
@@ -74,7 +74,7 @@ static void clear_last_scales(unsigned char *group, int n_blocks)
                (size_t)(GROUP_LINE_BLOCKS - n_last) * GROUP_ROWS);
 }
 
-/* Rows beyond the last are zeros. */
+/* Rows after the last one are zeros. */
 static void pack_group(const struct pack_run *run, int64_t e, int64_t g)
 {
     const int64_t K = run->n_columns, n_bytes = packed_group_bytes(K);
@@ -184,7 +184,7 @@ struct tensor matrix_of(const struct tensor *stack, int64_t e)
     return t;
 }
 
-/* The way back of interleave(), for one dword. */
+/* The inverse of interleave(), for one dword. */
 static uint32_t separate(uint32_t word)
 {
     uint32_t low = word & 0x0F0F0F0Fu, high = word >> 4 & 0x0F0F0F0Fu;

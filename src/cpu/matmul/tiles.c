@@ -1,10 +1,11 @@
-/* Each thread has a share of every matrix, the same run of tiles each time, and takes pieces of it;
- * when its own share is done it helps the others, piece by piece. */
+/* Distributes tiles over the threads. Each thread has a fixed share of every matrix, always the
+ * same range of tiles, and takes pieces of it. A thread that has finished its own share takes
+ * pieces of other shares (work stealing). */
 #include "cpu/common/cpu.h"
 
 enum {
-    PIECES_PER_SHARE = 64, /* a thread that is late holds the others up by 1/64 of its share */
-    SHARE_OF_END = 8 /* the last eighth is taken in the smallest pieces, so that all end together */
+    PIECES_PER_SHARE = 64, /* a late thread delays the others by at most 1/64 of its share */
+    SHARE_OF_END = 8       /* the last eighth in minimal pieces: threads end together */
 };
 
 struct tiles_run {
@@ -30,7 +31,7 @@ static int tiles_of_share(const struct tiles_run *run, int share)
     return n;
 }
 
-/* Tiles [begin, end) of a share, counted over its parts of all jobs. */
+/* Tiles [begin, end) of a share, counted over all jobs. */
 static void run_piece(const struct tiles_run *run, int share, int begin, int end, int worker)
 {
     const int n_shares = pool_threads(run->cpu->pool);
@@ -53,7 +54,7 @@ static void run_share(const struct tiles_run *run, int share, int worker)
     const int n = tiles_of_share(run, share);
     const int least = run->tiles->at_once > 1 ? run->tiles->at_once : 1;
     const int step = n < PIECES_PER_SHARE * least ? least : n / PIECES_PER_SHARE / least * least;
-    const int n_long = (n - n / SHARE_OF_END) / step; /* pieces of `step`; the others of `least` */
+    const int n_long = (n - n / SHARE_OF_END) / step; /* pieces of `step`, then of `least` tiles */
     atomic_int *next = &run->cpu->shares[share].next;
 
     for (;;) {
@@ -72,7 +73,7 @@ static void run_worker(void *ctx, int part, int worker)
     const struct tiles_run *run = ctx;
     const int n_shares = pool_threads(run->cpu->pool);
 
-    (void)part; /* whoever comes takes what is left, its own first */
+    (void)part; /* not used: a thread takes what is left, its own share first */
     for (int i = 0; i < n_shares; i++)
         run_share(run, (worker + i) % n_shares, worker);
 }

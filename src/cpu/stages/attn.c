@@ -1,14 +1,14 @@
-/* Stage attn: for query row t and head h, over the keys j that the row sees,
+/* Stage attn: attention of query row t and head h over the keys j that the row sees,
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
- * A task is a block of rows of one sequence and one key/value head with its group of query
- * heads; it goes over the pages in order and keeps a running largest score, denominator and sum
- * for each row and head. Every SPLIT_PAGES pages it begins anew, and the split's sums are merged
- * into the total, which began with the sink (M = sink, denominator 1). When there are few blocks
- * each split is a task of its own, and the last of a block to end merges them in the same order:
- * the same bits. Page and split borders are absolute positions, so a row's arithmetic depends on
- * its position and window alone.
+ * A task is a block of rows of one sequence and one key/value head with its query heads. It walks
+ * the pages in order with an online softmax: running maximum, denominator and weighted sum of each
+ * row and head. Every SPLIT_PAGES pages the sums start again, and the sums of the split are merged
+ * into the total, which starts with the sink (M = sink, denominator 1). If there are few blocks,
+ * each split is a task of its own (split-KV), and the last one of a block to finish merges all of
+ * them in the same order, with the same bits. Page and split borders are absolute positions, so a
+ * row's arithmetic depends only on its position and window.
  *
  * Bytes: every key and value that a sequence's rows see, once. Flops: 4 D a row, head and key. */
 #include "cpu/stages/attn.h"
@@ -48,7 +48,7 @@ static void begin_total(const struct attn_run *run, const struct sums *sums, int
     }
 }
 
-/* Of one row and head. */
+/* Merges the sums of one row and head into its total. */
 static void merge(struct softmax *total, float *acc, const struct softmax *split,
                   const float *split_acc, int n)
 {
@@ -61,7 +61,7 @@ static void merge(struct softmax *total, float *acc, const struct softmax *split
     total->largest = largest;
 }
 
-/* Merges a split into the totals of the rows that see some of it. */
+/* Merges a split into the totals of those rows that see keys of it. */
 static void merge_split(const struct attn_run *run, const struct row_block *block, int split,
                         const struct sums *total, const struct sums *sums)
 {
@@ -126,8 +126,8 @@ static struct attn_workspace workspace_of(const struct attn_run *run, int worker
     return workspace;
 }
 
-/* The sums of one split, its largest scores natural. `then` is where this thread goes on, or
- * NULL. */
+/* Computes the sums of one split; afterwards `largest` is in base e. `then` is the first page of
+ * the thread's next task, to prefetch, or NULL. */
 static void attend_split(const struct attn_run *run, const struct row_block *block, int kv_head,
                          int split, const struct attn_page_ref *then,
                          const struct attn_workspace *workspace, const struct sums *sums)
@@ -166,7 +166,7 @@ static void run_whole(const struct attn_run *run, const struct attn_task *task, 
     end_rows(run, block, kv_head, &workspace->total);
 }
 
-/* Where a split of a cut block leaves its sums: splits behind each other, of each all heads. */
+/* Where a split of a cut block stores its sums: (split, key/value head). */
 static struct sums part_of(const struct attn_run *run, const struct attn_task *task, int kv_head,
                            int split)
 {
@@ -196,7 +196,7 @@ static void run_split_kv(const struct attn_run *run, const struct attn_task *tas
     end_rows(run, block, kv_head, &workspace->total);
 }
 
-/* The task and head of a part of the loop: the longest tasks come last in a prompt, and are run
+/* The task and head of part `part` of the loop. The longest tasks are last in the list, and run
  * first. */
 static const struct attn_task *task_of(const struct attn_run *run, int part, int *kv_head)
 {
@@ -206,7 +206,7 @@ static const struct attn_task *task_of(const struct attn_run *run, int part, int
     return &run->tasks[i / run->n_kv_heads];
 }
 
-/* Where a part begins. */
+/* The first page of a part. */
 static struct attn_page_ref page_ref_of(const struct attn_run *run, int part)
 {
     int kv_head;
@@ -220,8 +220,7 @@ static struct attn_page_ref page_ref_of(const struct attn_run *run, int part)
     return (struct attn_page_ref){block->seq, kv_head, first / PAGE_TOKENS};
 }
 
-/* Threads take parts in turns, so that a thread's next one is likely that of n_threads further
- * on. */
+/* Threads take parts in order, so a thread's next part is probably `part` + n_threads. */
 static void run_task(void *ctx, int part, int worker)
 {
     const struct attn_run *run = ctx;

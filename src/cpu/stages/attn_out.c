@@ -1,4 +1,4 @@
-/* Stage attn_out: h = Wo att + bo. One product; see matmul.c. */
+/* Stage attn_out: h = Wo att + bo. One matmul; see matmul.c. */
 #include "cpu/matmul/matmul.h"
 
 enum osp_status cpu_attn_out(struct cpu *cpu, const struct attn_out_args *a, struct work *work)

@@ -1,7 +1,7 @@
-/* One page of one key/value head against a block of rows. The page is found once, F8 (and I16
- * where the ISA does not read it) is widened once; then a row after the other takes the slots
- * that it sees. Levels without attention kernels, "ref" alone, meet the page as rows of f32,
- * head by head. */
+/* Attention of a block of rows over one page of one key/value head. The page is looked up once, and
+ * F8 (and I16, if the ISA does not read it in place) is widened once. Then each row uses the slots
+ * that it sees. "ref", which has no attention kernels, reads the page as rows of f32, head by
+ * head. */
 #include "cpu/stages/attn.h"
 
 #include <math.h>
@@ -9,11 +9,11 @@
 #include "cpu/kernels/exp4.h"
 
 enum {
-    HEADS_AT_ONCE = 8, /* query heads that meet a page's keys together, at "ref" */
+    HEADS_AT_ONCE = 8, /* "ref": query heads that use the keys of a page together */
     CACHE_LINE_BYTES = 64
 };
 
-/* Keys (0) or values (1) at a place. */
+/* Keys (0) or values (1) of a page. */
 static char *side_at(const struct attn_run *run, const struct attn_page_ref *at, int which)
 {
     const struct attn_args *a = run->a;
@@ -31,7 +31,7 @@ static const float *queries(const struct attn_run *run, int row, int kv_head)
 
 /* ---- plain rows of f32 ---- */
 
-/* Takes the products q.k of a few keys into the sum `acc` of their values. */
+/* Adds a few keys to the sums: their scores q.k to the softmax, their values to `acc`. */
 static void accumulate_page(const struct attn_run *run, struct softmax *m, float *acc,
                             struct rows v, float *scores)
 {
@@ -47,7 +47,7 @@ static void accumulate_page(const struct attn_run *run, struct softmax *m, float
     k->weighted_sum(acc, v, scores);
 }
 
-/* One row's heads from number g on, at most HEADS_AT_ONCE. */
+/* At most HEADS_AT_ONCE heads of one row, from head g on. */
 static void attend_heads(const struct attn_run *run, const struct sums *sums, int g, const float *q,
                          struct rows keys, struct rows values)
 {
@@ -71,7 +71,7 @@ static void attend_heads(const struct attn_run *run, const struct sums *sums, in
 
 /* ---- one row ---- */
 
-/* Slots [s.first, s.end) of the page that lies in the thread's workspace. */
+/* Slots [s.first, s.end) of the page, which is in the thread's workspace as f32. */
 static void row_plain(const struct attn_run *run, const struct attn_workspace *workspace,
                       struct span s, const float *q, const struct sums *sums)
 {
@@ -95,7 +95,7 @@ void attn_codes(const struct attn_run *run, const struct row_block *block, int k
 
 /* ---- a page ---- */
 
-/* Brings a side into the thread's workspace where the ISA does not read it as it lies. */
+/* Widens keys or values into the thread's workspace, if the ISA does not read them in place. */
 static const void *side_words(const struct attn_run *run, const char *side, int which,
                               float *workspace)
 {
@@ -122,7 +122,7 @@ struct attend attn_call(const struct attn_run *run)
                            .is_bf16 = run->a->kv.dtype == DTYPE_BF16};
 }
 
-/* What the calls of a page's rows share. */
+/* Sets the arguments that all rows of a page share. */
 static void find_page(const struct attn_run *run, const struct attn_page_ref *at,
                       const struct attn_page_ref *next, const struct attn_workspace *workspace)
 {
@@ -170,6 +170,6 @@ void attn_page(const struct attn_run *run, const struct row_block *block,
             run->cpu->kernels->attend_i16(call);
         else
             run->cpu->kernels->attend(call);
-        call->n_prefetch_lines = 0; /* once a page */
+        call->n_prefetch_lines = 0; /* prefetch once for each page */
     }
 }

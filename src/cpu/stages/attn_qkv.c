@@ -1,22 +1,23 @@
-/* Stage attn_qkv: q = rope(Wq y + bq); rope(Wk y + bk) and Wv y + bv go to the pages. The three
- * products are one loop; then rows are rotated and their k and v are rounded into their pages.
+/* Stage attn_qkv: q = rope(Wq y + bq); rope(Wk y + bk) and Wv y + bv are written to the KV cache.
+ * The three matmuls are one loop; then q and k are rotated, and k and v are rounded into their
+ * pages.
  *
- * Rotation pairs element i with i + D/2 by the angle position * inverse_frequency[i], rounded to
- * f32 as the references do; cos and sin are computed once a step, in double, and carry the YaRN
- * concentration. */
+ * RoPE rotates elements i and i + D/2 by the angle position * inverse_frequency[i], rounded to f32
+ * as in the reference implementations. cos and sin are computed once a step, in double, and include
+ * the YaRN concentration. */
 #include <math.h>
 
 #include "cpu/stages/kv.h"
 #include "cpu/matmul/matmul.h"
 
-enum { ROWS_AT_ONCE = 16 }; /* that are put into pages: a cache line of keys */
+enum { ROWS_AT_ONCE = 16 }; /* rows stored at once: their keys are a cache line */
 
 struct attn_qkv_run {
     struct cpu *cpu;
     const struct attn_qkv_args *a;
 };
 
-/* (D) floats of one position: D/2 cosines, then D/2 sines. */
+/* The rotation of one position, (D) floats: D/2 cosines, then D/2 sines. */
 static void cos_sin_row_of(float *out, const struct rope *rope, int32_t position)
 {
     const int half = rope->head_dim / 2;
@@ -40,7 +41,7 @@ static void cos_sin_row(void *ctx, int row, int worker)
                    BATCH_POSITIONS(run->cpu->batch)[row]);
 }
 
-/* All layers of a step share the rotations of its positions. */
+/* Computes the rotations of the batch's positions once a step, for all layers. */
 static enum osp_status fill_cos_sin(struct attn_qkv_run *run)
 {
     struct cpu *cpu = run->cpu;
@@ -93,7 +94,7 @@ static void store_row(const struct attn_qkv_run *run, int row)
     store_kv(a, run->cpu->batch, row, kv);
 }
 
-/* Neighbouring slots of a page share cache lines: a thread takes a few rows at once. */
+/* Adjacent slots of a page share cache lines, so one thread stores ROWS_AT_ONCE rows. */
 static void store_rows(void *ctx, int part, int worker)
 {
     const struct attn_qkv_run *run = ctx;

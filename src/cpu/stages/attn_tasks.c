@@ -1,12 +1,13 @@
-/* Stage attn, its tasks: who sees what, and which blocks of rows are cut into splits. */
+/* The tasks of stage attn: which keys each row sees, and which blocks of rows are cut into
+ * splits. */
 #include "cpu/stages/attn.h"
 
 enum {
-    TASKS_PER_THREAD = 4,         /* with fewer, long blocks are cut */
-    PARTIALS_BYTES_MAX = 64 << 20 /* sums of cut blocks; beyond it blocks stay whole */
+    TASKS_PER_THREAD = 4,         /* with fewer tasks, long blocks are cut */
+    PARTIALS_BYTES_MAX = 64 << 20 /* of partial sums; above it, blocks stay whole */
 };
 
-/* ---- who sees what ---- */
+/* ---- visible keys ---- */
 
 struct span attn_span(const struct attn_args *a, int position)
 {
@@ -44,7 +45,7 @@ static int splits_of(const struct attn_run *run, int block)
     return (seen.end - 1) / SPLIT_TOKENS + 1 - seen.first / SPLIT_TOKENS;
 }
 
-/* Cuts a block: a task a split. Gives the floats that their sums take. */
+/* Cuts a block into one task a split. Returns the floats that their sums need. */
 static int64_t split_kv_block(struct attn_run *run, struct attn_task *tasks, int block,
                               int64_t offset)
 {
@@ -82,7 +83,7 @@ static bool run_may_split_kv(const struct attn_run *run)
     return may_split_kv(run->cpu->n_blocks, run->n_kv_heads, pool_threads(run->cpu->pool));
 }
 
-/* Whether a block is cut; with few blocks, those are that are longer than a split. */
+/* Whether a block is cut: only if there are few blocks, and if it is longer than a split. */
 static bool is_split_kv(const struct attn_run *run, int block, int64_t n_floats)
 {
     const struct row_block *b = &run->cpu->blocks[block];
@@ -111,7 +112,7 @@ out:
 struct attn_max attn_max_of(const struct attn_run *run, int n_rows, int n_seq_pages, int n_threads)
 {
     const int64_t n_splits =
-        n_seq_pages / SPLIT_PAGES + 2; /* the first and the last may be parts */
+        n_seq_pages / SPLIT_PAGES + 2; /* the first and the last split may be partial */
     const int64_t n_floats = attn_sums_floats(run, BLOCK_ROWS * run->n_group) * run->n_kv_heads;
     const int64_t n_floats_max = PARTIALS_BYTES_MAX / (int64_t)sizeof(float);
     int64_t n_split_kv = 0;

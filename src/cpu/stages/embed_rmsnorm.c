@@ -1,5 +1,5 @@
-/* Stage embed: x = table[token], y = norm(x) weight. Reads one row of the table a token; bound by
- * memory. */
+/* Stage embed_rmsnorm: x = table[token], y = rmsnorm(x) weight. Reads one row of the table a token;
+ * bound by memory bandwidth. */
 #include "cpu/matmul/pack.h"
 
 struct embed_rmsnorm_run {

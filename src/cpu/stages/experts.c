@@ -1,9 +1,9 @@
-/* Stage experts: h = sum over the A chosen experts e, in the order of their rank, of
+/* Stage experts: h = sum over the A selected experts e, in the order of their rank, of
  *     gate_e (Wdown_e swiglu(Wup_e y + bup_e) + bdown_e).
  *
- * Tokens are grouped by expert, so that each chosen expert's weights are read once a step. Entry i
- * of the grouped order is one token at one of its experts; units and parts hold an entry a row. The
- * last sum runs over ranks 0..A-1 of a token, whatever the grouping was. */
+ * Tokens are grouped by expert, so that the weights of each selected expert are read once a step.
+ * Entry i of the grouped order is one token at one of its experts; row i of `units` and `parts` is
+ * entry i. The MoE combine adds ranks 0..A-1 of a token in order, whatever the grouping was. */
 #include "cpu/matmul/matmul.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Keys and values into pages and out again, an element at a time: a row a token, so that speed
- * is no matter; the kernels read pages as they lie. */
+/* Rounds keys and values into the pages of the KV cache, and reads them back, element by element.
+ * Each token is stored once, so speed does not matter here; the attention kernels read pages
+ * directly. */
 #include "cpu/stages/kv.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ uint8_t f8_of(float x)
     uint32_t bits, code;
 
     if (magnitude < F8_NORMAL_MIN) {
-        const float shifted = magnitude * 512.0f + 8388608.0f; /* 2^23: leaves the integer below */
+        const float shifted = magnitude * 512.0f + 8388608.0f; /* 2^23: integer in the low bits */
 
         memcpy(&bits, &shifted, sizeof(bits));
         return (uint8_t)(sign | (bits & 0xF));
@@ -46,15 +47,15 @@ float f8_value(uint8_t code)
     return code & 0x80 ? -value : value;
 }
 
-/* ---- in ---- */
+/* ---- store ---- */
 
-/* The element of a side that is d of a slot; n_parts is a constant where it matters. */
+/* The index of element d of a slot; n_parts is a constant where speed matters. */
 static inline int64_t element_of(int n_parts, int64_t head_dim, int which, int slot, int64_t d)
 {
     return kv_word(n_parts, head_dim, which, slot, d) * n_parts + (which == 0 ? d : slot) % n_parts;
 }
 
-/* Largest magnitude; NaN when there is one among them. */
+/* The largest magnitude; NaN if one of the values is NaN. */
 static float largest_of(const float *x, int64_t n)
 {
     float largest = 0;
@@ -81,7 +82,7 @@ static void put_f8(const struct tensor *kv, char *side, int which, int slot, con
     kv_scales(kv, side)[slot] = is_number ? largest / F8_LARGEST : NAN;
 }
 
-/* What the elements of a head are multiplied with to be codes of I16; 0 for zeros. */
+/* The factor that turns a head's elements into codes of I16; 0 if all are zero. */
 static float i16_factor(int which, const float *x, int64_t n, float largest)
 {
     double squares = 0;
@@ -97,10 +98,10 @@ static float i16_factor(int which, const float *x, int64_t n, float largest)
     return fminf((float)KV_I16_NORM / norm, (float)INT16_MAX / largest);
 }
 
-/* |x| < 2^22, to nearest, ties to even. */
+/* Rounds to nearest, ties to even; |x| < 2^22. */
 static int16_t integer_of(float x)
 {
-    const float shifted = x + 12582912.0f; /* 1.5 * 2^23: leaves the integer below */
+    const float shifted = x + 12582912.0f; /* 1.5 * 2^23: the low bits become the integer */
     int32_t whole;
 
     memcpy(&whole, &shifted, sizeof(whole));
@@ -146,7 +147,7 @@ void kv_store(const struct tensor *kv, int64_t page, int slot, const float *row)
                      row + (which * n_heads + head) * D);
 }
 
-/* ---- out ---- */
+/* ---- load ---- */
 
 static float element_value(enum dtype dtype, const char *side, int64_t i)
 {

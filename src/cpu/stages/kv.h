@@ -1,20 +1,20 @@
-/* Keys and values on their way into the pages of the KV cache, and out of them as plain rows. The
- * layout of a page is backend/kv_page.h's. */
+/* Writes keys and values into the pages of the KV cache, and reads them as plain rows.
+ * backend/kv_page.h has the layout of a page. */
 #ifndef CPU_STAGES_KV_H
 #define CPU_STAGES_KV_H
 
 #include "backend/kv_page.h"
 
-/* Rounds one row's k and v, (2, K, D) floats, into their slot of a page. BF16: to nearest, ties
- * to even. F8: times 448 / largest magnitude of the head, then to nearest, ties to even. I16:
- * times the largest factor that keeps kv_page.h's limits, then the same. */
+/* Rounds one row's k and v, (2, K, D) floats, into their slot of a page. BF16: to nearest, ties to
+ * even. F8: the head is scaled by 448 / its largest magnitude, then rounded to nearest, ties to
+ * even. I16: the same with the largest factor within the limits of kv_page.h. */
 void kv_store(const struct tensor *kv, int64_t page, int slot, const float *row);
 
-/* A side as P rows of D floats. `which`: 0 keys, 1 values. */
+/* Reads the keys (which = 0) or values (1) of a side as P rows of D floats. */
 void kv_load(float *out, const struct tensor *kv, const char *side, int which);
 
-/* Rounding of one number, for kv_store(). A NaN stays one in BF16; F8 takes |x| <= 448 and a
- * little. */
+/* Rounding of one number, for kv_store(). NaN stays NaN in BF16. f8_of() accepts |x| up to slightly
+ * above 448. */
 uint16_t bf16_of(float x);
 uint8_t f8_of(float x);
 /* The value of an E4M3 code that is not NaN. */

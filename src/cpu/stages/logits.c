@@ -1,4 +1,4 @@
-/* Stage logits: W y of the rows that the batch's samples name. One product; see matmul.c. */
+/* Stage logits: W y for the rows that the batch's samples name. One matmul; see matmul.c. */
 #include "cpu/matmul/matmul.h"
 
 enum osp_status cpu_logits(struct cpu *cpu, const struct logits_args *a, struct work *work)
@@ -10,7 +10,7 @@ enum osp_status cpu_logits(struct cpu *cpu, const struct logits_args *a, struct 
     enum osp_status st;
 
     TRY(workspace_reserve(&cpu->scratch, (size_t)cpu->limits.n_samples_max, sizeof(int32_t),
-                          "logit rows"));
+                          "rows of the samples"));
     rows = cpu->scratch.data;
     for (int i = 0; i < n_samples; i++)
         rows[i] = cpu->is_tail ? i : BATCH_SAMPLES(cpu->batch)[i].row;

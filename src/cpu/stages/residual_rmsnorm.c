@@ -1,4 +1,5 @@
-/* Stage join: x += h, y = norm(x) weight. 16 bytes and 5 flops an element; bound by memory. */
+/* Stage residual_rmsnorm: x += h, y = rmsnorm(x) weight. 16 bytes and 5 flops an element; bound by
+ * memory bandwidth. */
 #include "cpu/common/cpu.h"
 
 struct rmsnorm_run {

@@ -1,5 +1,5 @@
-/* Stage route: z = Wr y + br; the A largest logits of a row, falling, ties to the lower id, and the
- * softmax over those A alone. */
+/* Stage router: top-k routing. z = Wr y + br; the ids of the A largest logits of a row, in falling
+ * order, ties to the lower id, and the softmax over those A only. */
 #include "cpu/kernels/exp4.h"
 #include "cpu/matmul/matmul.h"
 
@@ -11,7 +11,7 @@ static bool is_taken(const int32_t *ids, int n, int id)
     return false;
 }
 
-/* Always gives an id, whatever NaN there may be. */
+/* Always returns a valid id, even if logits are NaN. */
 static int32_t next_largest(const float *z, int n_experts, const int32_t *ids, int n_taken)
 {
     int32_t best = -1;

@@ -1,15 +1,17 @@
-/* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all
- * V logits, with those of the likeliest tokens where they are asked for.
+/* Stage sample: one token for each row of logits, with its log-probability under the plain softmax
+ * over all V logits, and top_logprobs if requested.
  *
- * What is drawn from is the row as it came, or a copy with penalties, biases and mask
- * (process_logits.c). Greedy (temperature 0): the lowest id among the largest valid logits.
- * Otherwise, in this order: weights exp((z - max z) / temperature) over the valid ids; top_k
- * keeps the k largest; top_p keeps the shortest prefix, by falling weight, that holds at least
- * top_p of the weight kept so far; min_p drops weights below min_p times the largest; one
- * uniform number of (seed, position) picks among what is left. Ties go to the lower id. A row
- * whose largest logit is not finite, or that holds a NaN, draws SAMPLE_NOT_FINITE with
- * log-probability NaN, and one of which the edits leave nothing draws SAMPLE_NONE_ALLOWED: that
- * sequence's failure, not the device's. */
+ * A token is sampled from the unmodified row, or from a copy with penalties, biases and mask
+ * (sample_logits.c). Greedy (temperature 0): the lowest id among the largest valid logits.
+ * Otherwise, in this order:
+ * 1. weights exp((z - max z) / temperature) over the valid ids;
+ * 2. top_k keeps the k largest;
+ * 3. top_p keeps the shortest prefix, by falling weight, with at least top_p of what is left;
+ * 4. min_p drops weights below min_p times the largest;
+ * 5. one uniform number of (seed, position) selects one of the rest by inverse CDF.
+ * Ties go to the lower id. If a row's largest logit is not finite, or if one is NaN, the token is
+ * SAMPLE_NOT_FINITE and its log-probability NaN. If penalties, biases and mask allow no token, it
+ * is SAMPLE_NONE_ALLOWED. Such a token fails its sequence, and not the device. */
 #include <math.h>
 #include <string.h>
 
@@ -20,14 +22,14 @@
 
 enum {
     PART_LOGITS = 4096
-}; /* 16 KB: half a first-level cache; a row's parts go over the threads */
+}; /* 16 KB: half an L1 cache; the parts of a row are distributed over the threads */
 
-/* What is known of one part of a row. */
+/* Reductions over one part of a row. */
 struct part {
-    double sum;    /* of exp(z - shift); NaN if one of them is */
-    float shift;   /* the largest of its logits, or 0 when that is not finite */
-    float largest; /* of its valid ones; -INFINITY: it has none */
-    int32_t best;  /* the lowest id that has it */
+    double sum;    /* of exp(z - shift); NaN if a logit is NaN */
+    float shift;   /* the largest of its logits, or 0 if that is not finite */
+    float largest; /* of its valid logits; -INFINITY if it has none */
+    int32_t best;  /* the lowest id with that logit */
 };
 
 struct sample_run {
@@ -37,7 +39,7 @@ struct sample_run {
     int n_parts;
 };
 
-/* The ids still in the running and their weights, in the order in which the draw walks them. */
+/* The ids that can still be sampled, and their weights, in the order of the CDF. */
 struct candidates {
     float *weight;
     int32_t *id;
@@ -50,7 +52,7 @@ static int32_t largest_of(const float *z, int n, float largest)
     for (int i = 0; i < n; i++)
         if (z[i] == largest)
             return i;
-    return 0; /* a NaN is among them, and the sum has it */
+    return 0; /* one of them is NaN, and then so is the sum */
 }
 
 static void reduce_part(void *ctx, int index, int worker)
@@ -79,7 +81,7 @@ static void reduce_part(void *ctx, int index, int worker)
 }
 
 /* The lowest id among the largest valid logits, and the log of the sum of exp(z - the largest), in
- * double; false for a row with a NaN, or whose largest is not finite. */
+ * double. Returns false if a logit is NaN, or if the largest is not finite. */
 static bool largest_and_sum(const struct sample_run *run, int row, int32_t *best, double *log_sum)
 {
     const struct part *parts = run->parts + (int64_t)row * run->n_parts;
@@ -90,14 +92,14 @@ static bool largest_and_sum(const struct sample_run *run, int row, int32_t *best
         if (parts[i].largest > most->largest)
             most = &parts[i];
     for (int i = 0; i < run->n_parts; i++)
-        if (parts[i].sum != 0) /* 0 times infinity, else */
+        if (parts[i].sum != 0) /* else 0 times infinity */
             sum += parts[i].sum * exp((double)parts[i].shift - (double)most->largest);
     *best = most->best;
     *log_sum = log(sum);
     return !isnan(sum) && isfinite(most->largest);
 }
 
-/* ---- order: a heap whose root is the next candidate ---- */
+/* ---- sorting: a heap whose root is the next candidate ---- */
 
 static bool comes_before(const struct candidates *c, int i, int j)
 {
@@ -115,7 +117,7 @@ static void swap(struct candidates *c, int i, int j)
     c->id[j] = id;
 }
 
-/* Restores the heap of [0, n) below i. */
+/* Restores the heap property of [0, n) below i. */
 static void sift(struct candidates *c, int i, int n)
 {
     for (;;) {
@@ -132,8 +134,8 @@ static void sift(struct candidates *c, int i, int n)
     }
 }
 
-/* Moves the next candidates of the heap [0, *n_heap) behind it, the last one first: n of them, or
- * fewer that weigh enough. */
+/* Pops candidates from the heap [0, *n_heap) and stores them after it, the last popped one first: n
+ * of them, or fewer if their weight reaches `enough`. */
 static void take(struct candidates *c, int *n_heap, int n, double enough)
 {
     double sum = 0;
@@ -160,7 +162,7 @@ static double weight_of(const struct candidates *c)
     return sum;
 }
 
-/* The shortest prefix that holds this share of the weight. */
+/* Keeps the shortest prefix with this share of the weight. */
 static void apply_top_p(struct candidates *c, double share)
 {
     const double enough = share * weight_of(c);
@@ -172,7 +174,7 @@ static void apply_top_p(struct candidates *c, double share)
     c->n = n;
 }
 
-/* Keeps the top_k candidates (0 = all), then the top_p share of those, by falling weight. */
+/* Keeps the top_k candidates (0 = all), then the top_p share of those, sorted by falling weight. */
 static void apply_top_k_p(struct candidates *c, const struct batch_sample *s)
 {
     const bool by_count = s->top_k > 0 && s->top_k < c->n;
@@ -219,7 +221,7 @@ static int32_t sample_cdf(const struct candidates *c, double uniform)
     return c->id[last];
 }
 
-/* z: what is drawn from; it may be the weights' own memory. */
+/* Samples from the logits z, which may be the memory of the weights. */
 static int32_t sample_token(struct candidates *c, const float *z, float largest,
                             const struct batch_sample *s)
 {
@@ -234,7 +236,7 @@ static int32_t sample_token(struct candidates *c, const float *z, float largest,
     return sample_cdf(c, rng_uniform(s->seed, s->position, 0));
 }
 
-/* Draws from z, whose largest is at `best`. */
+/* Samples from z, whose largest logit is at `best`. */
 static int32_t sample_from(struct candidates *c, const float *z, int32_t best,
                            const struct batch_sample *s)
 {
@@ -309,7 +311,7 @@ enum osp_status cpu_sample(struct cpu *cpu, const struct sample_args *a, struct 
     TRY(workspace_reserve(
         &cpu->scratch,
         sample_scratch_bytes((size_t)cpu->limits.n_samples_max, (size_t)a->logits.dim[1]), 1,
-        "parts of the logits"));
+        "partial results of the logits"));
     run.parts = cpu->scratch.data;
     pool_run(cpu->pool, reduce_part, &run, cpu->batch->n_samples * run.n_parts);
     pool_run(cpu->pool, sample_one, &run, cpu->batch->n_samples);

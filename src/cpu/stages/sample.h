@@ -1,4 +1,4 @@
-/* What sample.c takes from process_logits.c. */
+/* What sample.c uses from sample_logits.c, and the sizes of its workspaces. */
 #ifndef CPU_STAGES_SAMPLE_H
 #define CPU_STAGES_SAMPLE_H
 
@@ -6,19 +6,19 @@
 
 #include "backend/batch.h"
 
-/* Of a thread that draws, for each id: weight and id. */
+/* Bytes of workspace of a thread for each id: weight and id. */
 enum { CANDIDATE_BYTES = sizeof(float) + sizeof(int32_t) };
 
-/* What is known of the parts of so many rows of logits. */
+/* Bytes of the partial results of n_samples rows of logits. */
 size_t sample_scratch_bytes(size_t n_samples, size_t n_logits);
 
-/* Does to n logits what the sample asks for besides temperature and what follows it. */
+/* Applies penalties, biases and mask of a sample to n logits, in place. */
 void process_logits(float *z, int n, const struct batch *b, const struct batch_sample *s);
 
 /* The lowest id among the largest of n > 0 logits without NaN. */
 int32_t logits_argmax(const float *z, int n);
 
-/* A row without NaN. */
+/* A row of logits without NaN. */
 struct sample_row {
     const float *z; /* (n) */
     int n;
@@ -26,7 +26,7 @@ struct sample_row {
     double log_sum; /* ln of the sum of exp(z - z[best]) over all ids, valid or not */
 };
 
-/* The n_top likeliest ids and their log-probabilities; -1 and NaN behind the last there is. */
+/* The n_top likeliest ids and their log-probabilities; -1 and NaN after the last one. */
 void sample_top_logprobs(const struct sample_row *row, int n_top, int32_t *ids, float *logprobs);
 
 #endif

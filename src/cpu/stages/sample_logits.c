@@ -1,4 +1,5 @@
-/* A row of logits before a draw: penalties, biases and mask; and the likeliest of its tokens. */
+/* Modifies a row of logits before sampling (penalties, biases, mask), and finds its likeliest
+ * tokens. */
 #include "cpu/stages/sample.h"
 
 #include <math.h>

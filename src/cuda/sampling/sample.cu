@@ -7,7 +7,7 @@
  * token: the argmax for greedy rows, a walk through one chunk, or a search in a bin
  * (sample_rank.cuh). Memory bound: the logits are read once, and again by special rows.
  *
- * The rules are those of the CPU backend (src/cpu/stages/sample.c, process_logits.c), with the same
+ * The rules are those of the CPU backend (src/cpu/stages/sample.c, sample_logits.c), with the same
  * random number for the same seed and position. Weights are exp((z - max z) / temperature) over the
  * valid ids. They are filtered by top_k, then by top_p (the shortest prefix by descending weight
  * that holds top_p of the remaining mass), then by min_p. The token is found by a walk over the
