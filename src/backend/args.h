@@ -1,9 +1,9 @@
 /* Argument structs of the stages, shared by C11 and CUDA, and bound once when weights are loaded.
- * Tensors of activations have the rows of the largest step; the batch says how many a step uses.
- * The contents of a tensor marked "workspace" mean nothing outside the stage.
+ * Activation tensors have the rows of the largest step; the batch has the number of rows that a
+ * step uses. The contents of a tensor marked "workspace" are undefined outside the stage.
  *
- * Letters: T rows, S sequences, R logit rows, C model width, H query heads, K key/value heads,
- * D head width, E experts, A active experts, F expert width, V vocabulary, P tokens a page. */
+ * Letters: T rows, S sequences, R logit rows, C model width, H query heads, K key/value heads, D
+ * head width, E experts, A active experts, F expert width, V vocabulary, P tokens a page. */
 #ifndef BACKEND_ARGS_H
 #define BACKEND_ARGS_H
 
@@ -19,7 +19,7 @@ struct rope {
 
 struct embed_rmsnorm_args {
     struct tensor x;     /* (T, C) f32: the residual stream */
-    struct tensor y;     /* (T, C) f32: norm of x by the first layer's input norm */
+    struct tensor y;     /* (T, C) f32: rmsnorm of x with the first layer's input norm */
     struct tensor table; /* (V, C) */
     struct tensor norm;  /* (C) */
     float eps;
@@ -51,7 +51,7 @@ struct attn_out_args {
 };
 struct residual_rmsnorm_args {
     struct tensor x;    /* (T, C) f32: x += sum over ranks of h */
-    struct tensor y;    /* (T, C) f32: norm(x) */
+    struct tensor y;    /* (T, C) f32: rmsnorm(x) */
     struct tensor h;    /* (T, C) f32 */
     struct tensor norm; /* (C) */
     float eps;

@@ -1,5 +1,5 @@
-/* The interface between model and device: about two dozen functions. The model emits the stages of
- * a step once, as a program (program.h); the device compiles it, and then runs the compiled program
+/* The interface between model and device: one table of functions. The model emits the stages of a
+ * step once, as a program (program.h); the device compiles it, and then runs the compiled program
  * for every batch. A backend is used by one thread at a time. */
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H

@@ -25,7 +25,7 @@ static void assert_pages(const struct batch *b, const struct batch_seq *s)
     }
 }
 
-/* The ids of a list, each at `stride` words, rise strictly. */
+/* Asserts that the ids of a list, `stride` words apart, rise strictly. */
 static void assert_ids(const int32_t *ids, int stride, int n)
 {
     for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* Asserts shapes and batches before every device. They check the contract of args.h and batch.h;
- * a failed assertion is a bug of osprey, never of its input. */
+/* A wrapper around every device that asserts shapes and batches: the contract of args.h and
+ * batch.h. A failed assertion is a bug of osprey, never of its input. */
 #include "backend/checked.h"
 
 #include <assert.h>
@@ -44,7 +44,7 @@ static bool is_weight(const struct tensor *t)
     return t->data != NULL && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
 }
 
-/* Rows of f32 of this width. */
+/* Whether t is rows of f32 with this width. */
 static bool is_rows(const struct tensor *t, int64_t width)
 {
     return t->dtype == DTYPE_F32 && t->data != NULL && t->n_dims == 2 && t->dim[1] == width;
@@ -360,7 +360,7 @@ static enum osp_status checked_step_reserve(struct backend *be, const struct ste
     return c->ops->step_reserve(c->be, shape);
 }
 
-/* What a device's compiled program is to the caller. */
+/* The compiled program that the caller sees; it wraps that of the device. */
 struct checked_program {
     const struct program *program; /* borrowed */
     union stage_args *args;        /* (program->n_ops) */
@@ -421,7 +421,7 @@ static bool checked_step_has_ended(struct backend *be, uint64_t ticket)
 {
     struct checked *c = checked(be);
 
-    assert(c->ops->step_has_ended != NULL); /* runs_pipelined */
+    assert(c->ops->step_has_ended != NULL); /* a device with runs_pipelined has it */
     return c->ops->step_has_ended(c->be, ticket);
 }
 
@@ -476,7 +476,7 @@ static int checked_costs(const struct backend *be, struct stage_cost *out, int n
     return c->ops->costs(c->be, out, n_max);
 }
 
-/* ---- one table a device ---- */
+/* ---- one table for each device ---- */
 
 static enum osp_status device_ops_cpu(const struct backend_ops **out)
 {

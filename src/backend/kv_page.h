@@ -1,20 +1,21 @@
-/* How the bytes of a KV page lie. The cache of a layer is a tensor of shape (pages, 2, K, P, D);
- * a page holds for each of its K heads a side of keys, then for each a side of values; in I16 a
- * head's two sides follow each other, which saves a CPU some walks through tables of pages. A
- * side is made of words of 32 bits with n = 1 (F32), 2 (BF16, I16) or 4 (F8) elements each, the
- * first in the lowest bits:
+/* The layout of a KV page. The cache of a layer is a tensor of shape (pages, 2, K, P, D). A page
+ * holds, for each of its K heads, a side of keys, and then for each head a side of values. In I16
+ * the two sides of a head are adjacent, which saves the CPU some page-table walks (TLB misses). A
+ * side consists of 32-bit words with n = 1 (F32), 2 (BF16, I16) or 4 (F8) elements each, the first
+ * in the lowest bits:
  *
  *     keys:   word [slot / 16][d / n][slot % 16], W / n rows a tile
  *     values: word [d / 16][slot / n][d % 16], P / n rows a tile
  *
- * with W = D rounded up to a multiple of 16. A row of a tile is a cache line, and a tile is read
- * from one end to the other. Whatever the type, a vector of words holds as many slots of keys,
- * or as many columns of values, as it has lanes. F8 (E4M3) and I16 have a float32 scale for each
- * slot behind the words: an element is its code's value times the scale. Codes are never NaN: a
- * slot that has one has the scale NaN. Codes of I16 are integers: of keys below 2^15, the root
- * of a slot's sum of squares KV_I16_NORM at most; of values KV_I16_VALUE_MAX at most. So
- * integers of 32 bits hold the sums of attention. Slots that nobody wrote, and columns from D
- * on, may hold anything. */
+ * with W = D rounded up to a multiple of 16. A row of a tile is a cache line, and kernels read a
+ * tile from start to end. For every dtype, each lane of a vector of words has a slot of keys, or a
+ * column of values.
+ *
+ * F8 (E4M3) and I16 have a float32 scale for each slot, after the words: an element is the value of
+ * its code times the scale. Codes are never NaN; a slot with a NaN has the scale NaN. Codes of I16
+ * are integers. Keys are below 2^15, and the norm of a slot is at most KV_I16_NORM; values are at
+ * most KV_I16_VALUE_MAX. So 32-bit integers hold the sums of attention. Slots that were never
+ * written, and columns from D on, are undefined. */
 #ifndef BACKEND_KV_PAGE_H
 #define BACKEND_KV_PAGE_H
 
@@ -23,12 +24,12 @@
 
 enum {
     KV_WORD_BYTES = 4,
-    KV_COLUMNS = 16,         /* words of a tile's row: the lanes of the widest vector */
+    KV_COLUMNS = 16,         /* words in a row of a tile: the lanes of the widest vector */
     KV_I16_NORM = 46200,     /* a little below the root of 2^31 */
     KV_I16_VALUE_MAX = 16383 /* times 2^17 it is below 2^31 */
 };
 
-/* Heads whose norm is below it may count as zeros in F8 and I16. */
+/* A head with a norm below this may be stored as zeros in F8 and I16. */
 #define KV_TINY 1e-30f
 
 /* Elements of a word. */
@@ -37,13 +38,13 @@ static inline HOST_DEVICE int kv_parts(enum dtype dtype)
     return dtype == DTYPE_F8 ? 4 : dtype == DTYPE_BF16 || dtype == DTYPE_I16 ? 2 : 1;
 }
 
-/* Scales of a side: one a slot, or none. */
+/* Scales of a side: one for each slot, or 0. */
 static inline HOST_DEVICE int kv_n_scales(enum dtype dtype)
 {
     return dtype == DTYPE_F8 || dtype == DTYPE_I16 ? PAGE_TOKENS : 0;
 }
 
-/* W. */
+/* W, see above. */
 static inline HOST_DEVICE int kv_width(int64_t head_dim)
 {
     return (int)((head_dim + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS);
@@ -70,14 +71,14 @@ static inline HOST_DEVICE int64_t kv_side_bytes(enum dtype dtype, int64_t head_d
     return (int64_t)(kv_side_words(dtype, head_dim) + kv_n_scales(dtype)) * KV_WORD_BYTES;
 }
 
-/* One layer's share of a page. */
+/* The bytes of one layer in a page. */
 static inline HOST_DEVICE int64_t kv_page_bytes(enum dtype dtype, int64_t n_kv_heads,
                                                 int64_t head_dim)
 {
     return 2 * n_kv_heads * kv_side_bytes(dtype, head_dim);
 }
 
-/* Where side `which` (0 keys, 1 values) of a head begins. */
+/* The address of side `which` (0 keys, 1 values) of a head. */
 static inline HOST_DEVICE char *kv_side(const struct tensor *kv, int64_t page, int which,
                                         int64_t head)
 {
@@ -89,7 +90,7 @@ static inline HOST_DEVICE char *kv_side(const struct tensor *kv, int64_t page, i
     return (char *)kv->data + side * kv_side_bytes(kv->dtype, kv->dim[4]);
 }
 
-/* The scales of a side; NULL: its type has none. */
+/* The scales of a side; NULL: the dtype has no scales. */
 static inline HOST_DEVICE float *kv_scales(const struct tensor *kv, const char *side)
 {
     const int64_t words_bytes = KV_WORD_BYTES * (int64_t)kv_side_words(kv->dtype, kv->dim[4]);

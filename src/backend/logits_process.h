@@ -1,4 +1,4 @@
-/* What penalties make of a logit: the same on every device. */
+/* The arithmetic of penalties and masks on logits, shared by all devices. */
 #ifndef BACKEND_LOGITS_PROCESS_H
 #define BACKEND_LOGITS_PROCESS_H
 
@@ -6,7 +6,8 @@
 
 #include "backend/batch.h"
 
-/* z is the logit of an id in seen[]. As CTRL's repetition penalty, then OpenAI's two. */
+/* Applies CTRL's repetition penalty, then OpenAI's presence and frequency penalties. z is the logit
+ * of an id in seen[]. */
 static inline HOST_DEVICE float penalised_logit(float z, int32_t n_generated,
                                                 const struct batch_sample *s)
 {

@@ -1,7 +1,7 @@
-/* Finds, loads and checks plug-ins. They lie beside the program or in ../lib/osprey; for
- * programs in the folder tests/ of a build, in that build's folder too. $OSPREY_PLUGIN_DIR names
- * another folder, and then the only one. A plug-in runs with all rights of this process, so it
- * must pass base/trusted.h, wherever it lies. */
+/* Finds, checks and loads plug-ins. They are in the folder of the program or in ../lib/osprey; for
+ * programs in the folder tests/ of a build, also in the folder of that build. $OSPREY_PLUGIN_DIR
+ * replaces this list by one folder. A plug-in runs with all rights of this process, so it must pass
+ * the checks of base/trusted.h in every folder. */
 #include "backend/plugin.h"
 
 #include <dlfcn.h>
@@ -17,9 +17,9 @@ enum { PATH_BYTES_MAX = 4096, FILE_NAME_BYTES = 64 };
 
 static const char SYMBOL[] = "osprey_plugin";
 static const char TESTS[] = "/tests";     /* folder of a build's test programs */
-static const char BUILD_MARK[] = "flags"; /* the Makefile writes it into a build's folder */
+static const char BUILD_MARK[] = "flags"; /* file that the Makefile writes into a build's folder */
 
-/* What the first call found, kept for the later ones. */
+/* The result of the first call, for later calls. */
 static struct {
     pthread_mutex_t lock;
     const struct backend_ops *ops;
@@ -29,8 +29,8 @@ static struct {
     char message[FAIL_MESSAGE_BYTES_MAX];
 } found = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Folder of the running program; false when the system does not say, or it is too long to add
- * to. */
+/* The folder of the running program; false if the system does not report it, or if it is too long
+ * to append to. */
 static bool program_folder(char out[PATH_BYTES_MAX])
 {
     const ssize_t n = readlink("/proc/self/exe", out, PATH_BYTES_MAX - FILE_NAME_BYTES);
@@ -46,8 +46,8 @@ static bool program_folder(char out[PATH_BYTES_MAX])
     return true;
 }
 
-/* Whether another folder than the program's own may have its plug-in: that of the build which
- * the program is a test of, and which nobody else can have made to look like one. */
+/* Whether a folder other than the program's own may have its plug-in: only the folder of the build
+ * that this test program belongs to. Another user must not be able to fake such a folder. */
 static bool is_build(const char *folder)
 {
     int fd;
@@ -58,11 +58,10 @@ static bool is_build(const char *folder)
     return true;
 }
 
-/* Folder number i of those to look into, "" for none there; false when there are no more. */
+/* Folder number i of the search list, "" if it does not apply; false after the last one. */
 static bool folder_at(char out[PATH_BYTES_MAX], int i)
 {
-    const char *given =
-        secure_getenv("OSPREY_PLUGIN_DIR"); /* not of whoever called a setuid program */
+    const char *given = secure_getenv("OSPREY_PLUGIN_DIR"); /* ignored in a setuid program */
     size_t n;
 
     out[0] = '\0';
@@ -104,10 +103,11 @@ static enum osp_status check(const struct plugin *p, const char *path)
     static const struct plugin_sizes sizes = PLUGIN_SIZES;
 
     if (p->version != PLUGIN_VERSION)
-        return fail(OSP_EDEVICE, "%s: version %d of the plug-in's contract, expected %d", path,
+        return fail(OSP_EDEVICE, "%s: plug-in interface version is %d, expected %d", path,
                     (int)p->version, PLUGIN_VERSION);
     if (memcmp(&p->sizes, &sizes, sizeof(sizes)) != 0)
-        return fail(OSP_EDEVICE, "%s: built from other sources than this program", path);
+        return fail(OSP_EDEVICE,
+                    "%s: built from sources that differ from this program's; rebuild both", path);
     return OSP_OK;
 }
 
@@ -119,7 +119,7 @@ static enum osp_status start(const struct backend_ops **out, void *object, const
     enum osp_status st;
 
     if (p == NULL)
-        return fail(OSP_EDEVICE, "%s: no symbol %s", path, SYMBOL);
+        return fail(OSP_EDEVICE, "%s: not a plug-in: symbol %s is missing", path, SYMBOL);
     TRY(check(p, path));
     found.options = p->ops->options;
     TRY(p->start(&host));
@@ -128,7 +128,7 @@ out:
     return st;
 }
 
-/* Loads what was checked, by its descriptor: by its name it could be another file by now. */
+/* Loads the checked file by its descriptor, because its name could refer to another file by now. */
 static enum osp_status load(const struct backend_ops **out, int fd, const char *path)
 {
     char checked[32];
@@ -145,7 +145,8 @@ static enum osp_status load(const struct backend_ops **out, int fd, const char *
     return st;
 }
 
-/* The first that is there is loaded or refused: a refused one is not passed over for another. */
+/* Loads the first file that exists. If it is refused, the search ends: another file is no
+ * substitute. */
 static enum osp_status find(const struct backend_ops **out, const char *device)
 {
     char folder[PATH_BYTES_MAX], name[FILE_NAME_BYTES], path[PATH_BYTES_MAX + FILE_NAME_BYTES];
@@ -160,7 +161,7 @@ static enum osp_status find(const struct backend_ops **out, const char *device)
         if (st == OSP_ENOTFOUND)
             continue;
         if (st != OSP_OK)
-            return fail_prefix(st, "device \"%s\": its plug-in is not loaded", device);
+            return fail_prefix(st, "device \"%s\": plug-in not loaded", device);
         snprintf(path, sizeof(path), "%s/%s", folder, name);
         st = load(out, fd, path);
         close(fd);

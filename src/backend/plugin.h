@@ -1,6 +1,6 @@
-/* The contract between osprey and a device that is a plug-in: a shared object, loaded when the
- * device is asked for. It exports one symbol, a struct plugin, and is refused unless version and
- * sizes are those that the program was built with. */
+/* The interface between osprey and a device plug-in: a shared object, loaded when the device is
+ * requested. It exports one symbol, a struct plugin. It is refused unless its version and struct
+ * sizes equal those of the program. */
 #ifndef BACKEND_PLUGIN_H
 #define BACKEND_PLUGIN_H
 
@@ -10,13 +10,13 @@
 
 enum { PLUGIN_VERSION = 6 };
 
-/* What the program lends to the plug-in. */
+/* Functions of the program that the plug-in uses. */
 struct plugin_host {
     enum osp_status (*fail)(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
     void (*log_line)(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 };
 
-/* X(type): the structs that both must see alike */
+/* X(type): structs that must have the same layout in both */
 #define PLUGIN_STRUCT_LIST(X)                                                                      \
     X(backend_ops)                                                                                 \
     X(backend_options)                                                                             \
@@ -66,14 +66,13 @@ struct plugin {
     int32_t version;
     struct plugin_sizes sizes;
     const struct backend_ops *ops;
-    /* Called once, before anything else: fails when the machine has no such device, or none that
-     * this build has code for. */
+    /* Called once, before anything else. Fails if the machine has no such device, or only devices
+     * that this build has no code for. */
     enum osp_status (*start)(const struct plugin_host *host);
 };
 
-/* The plug-in of that device, loaded and started at the first call; later calls give the same
- * answer. OSP_ENOTFOUND: there is no file, the message names the paths; OSP_EDEVICE: it cannot
- * run here. */
+/* The plug-in of a device, loaded and started by the first call; later calls return the same
+ * result. OSP_ENOTFOUND: no file, the message lists the paths; OSP_EDEVICE: it cannot run here. */
 CHECKED enum osp_status plugin_ops(const struct backend_ops **out, const char *device);
 
 /* The plug-in's table of options, also where it is loaded but cannot run, as on a machine without

@@ -1,4 +1,5 @@
-/* Builds programs, resolves arguments, and answers which stage reads what an earlier one wrote. */
+/* Builds programs, resolves their arguments, and finds which stage reads the outputs of which
+ * other. */
 #include "backend/program.h"
 
 #include <stdlib.h>
@@ -80,7 +81,7 @@ static enum osp_status grow(void *list, int n, int *capacity, size_t size_bytes)
     return OSP_OK;
 }
 
-/* Gives the tensor its id, and takes the address out of the arguments. */
+/* Assigns an id to the tensor, and clears the address in the arguments. */
 static enum osp_status intern(struct program *p, struct tensor *t, const struct stage_field *f)
 {
     enum osp_status st = OSP_OK;
@@ -209,7 +210,7 @@ enum access program_access(const struct program *p, int i, int id)
     return N_ACCESSES;
 }
 
-/* Whether a stage that uses a tensor so makes its previous contents unreadable. */
+/* Whether an access of this kind discards the previous contents. */
 static bool is_overwritten(enum access access)
 {
     return access == ACCESS_WRITE || access == ACCESS_WORKSPACE;
@@ -250,7 +251,7 @@ static bool needs_all(const struct program_op *op)
     return op->stage != STAGE_logits && !(is_by_row(op->stage) && op->rows == ROWS_SAMPLED);
 }
 
-/* Whether all rows of what op i leaves in the tensor are read. */
+/* Whether all rows of op i's output `id` are read. */
 static bool are_all_read(const struct program *p, int i, int id)
 {
     for (int later = i + 1; later < p->n_ops; later++) {
@@ -280,7 +281,7 @@ static enum rows_needed rows_of(const struct program *p, int i)
     return ROWS_SAMPLED;
 }
 
-/* From the last op back: an op's rows depend on those of its readers. */
+/* Walks backwards from the last op: the rows that an op must compute depend on its readers. */
 void program_end(struct program *p)
 {
     for (int i = p->n_ops - 1; i >= 0; i--)

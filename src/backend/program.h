@@ -32,7 +32,7 @@ enum access {
     ACCESS_UPDATE,    /* read and written: the residual stream */
     ACCESS_APPEND,    /* written in the places of this step's rows only: the KV cache */
     ACCESS_CACHE,     /* read, with what earlier steps appended: the KV cache */
-    ACCESS_WORKSPACE, /* its contents mean nothing before and after the stage */
+    ACCESS_WORKSPACE, /* its contents are undefined before and after the stage */
     N_ACCESSES
 };
 

@@ -1,7 +1,6 @@
-/* Generated weights: what takes the place of a checkpoint where only speed or arithmetic is
- * looked at. Every value follows from its tensor's key and its place alone (splitmix64 over a
- * counter), so that any device makes any part of them, in any order, with the same bits as the
- * host. */
+/* Generated weights, which replace a checkpoint when only speed or arithmetic matters. Each value
+ * depends only on the key of its tensor and its index (splitmix64 in counter mode). So any device
+ * can generate any part, in any order, with the same bits as the host. */
 #ifndef BACKEND_RANDOM_WEIGHTS_H
 #define BACKEND_RANDOM_WEIGHTS_H
 
@@ -17,12 +16,12 @@ enum content {
     CONTENT_SCALES    /* bytes, an E8M0 exponent or the one below it */
 };
 
-/* The bytes of a tensor. */
+/* How the bytes of a tensor are generated. */
 struct random_fill {
-    uint64_t key; /* its random stream */
+    uint64_t key; /* selects the random stream */
     enum content content;
     float deviation;  /* NORMAL, NEAR_ONE */
-    uint8_t exponent; /* SCALES: the larger one */
+    uint8_t exponent; /* SCALES: the larger of the two */
 };
 
 /* A weight: its elements, or its codes and scales. */
@@ -41,8 +40,9 @@ static inline HOST_DEVICE uint64_t random_u64_at(uint64_t key, uint64_t counter)
     return z ^ z >> 31;
 }
 
-/* Normal enough: the sum of four bytes, less its mean, is -510 to 510 with a deviation of 147.8. No
- * product and sum are to become one: host and device would differ. */
+/* Approximately normal: the sum of four bytes minus its mean is -510 to 510, with a standard
+ * deviation of 147.8. The product and the sum must not be fused into one fused multiply-add, since
+ * host and device would then differ. */
 static inline HOST_DEVICE uint32_t random_bf16(const struct random_fill *g, uint32_t bytes)
 {
     const int sum =
@@ -61,8 +61,8 @@ static inline HOST_DEVICE uint32_t random_bf16(const struct random_fill *g, uint
     return (bits + 0x8000) >> 16;
 }
 
-/* Bytes 8 i to 8 i + 7 of the tensor, the first in the lowest bits; the last word may be longer
- * than it. */
+/* Bytes 8 i to 8 i + 7 of the tensor, the first in the lowest bits; the last word may extend past
+ * the end. */
 static inline HOST_DEVICE uint64_t random_word(const struct random_fill *g, uint64_t i)
 {
     uint64_t word, other;

@@ -1,4 +1,4 @@
-/* Which devices exist, and how they are found by name. */
+/* The list of devices, and the lookup by name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ static const struct backend_ops *find_auto(void)
 
     if (st == OSP_OK)
         return checked_ops(DEVICE_cuda);
-    /* Without a plug-in or a GPU that is as it should be; a plug-in that was refused is not. */
-    log_line(st == OSP_EIO ? LOG_WARN : LOG_DEBUG, "device auto: the CPU, because %s",
+    /* Only a refused plug-in is worth a warning; no plug-in or no GPU is a normal configuration. */
+    log_line(st == OSP_EIO ? LOG_WARN : LOG_DEBUG, "device auto: using the CPU: %s",
              fail_message());
     return checked_ops(DEVICE_cpu);
 }
@@ -34,8 +34,8 @@ const struct backend_ops *backend_find(const char *name)
         if (strcmp(name, device_names[i]) == 0)
             return device_check((enum device)i) == OSP_OK ? checked_ops((enum device)i) : NULL;
     for (int i = 0; i < N_DEVICES; i++)
-        n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", i + 1 < N_DEVICES ? ", " : " and ",
+        n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", i + 1 < N_DEVICES ? ", " : " or ",
                               device_names[i]);
-    (void)fail(OSP_ENOTFOUND, "device \"%s\": not known, there are %s", name, all);
+    (void)fail(OSP_ENOTFOUND, "device \"%s\" is unknown, expected %s", name, all);
     return NULL;
 }

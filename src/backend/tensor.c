@@ -1,4 +1,4 @@
-/* Names and sizes of tensors. */
+/* Names and sizes of dtypes, and the bytes of tensors. */
 #include "backend/tensor.h"
 
 const char *dtype_name(enum dtype dtype)

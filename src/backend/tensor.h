@@ -1,4 +1,5 @@
-/* A tensor: dtype, shape and an address on some device. Owns nothing. Compiled by C11 and CUDA. */
+/* A tensor: dtype, shape and an address on some device. It owns no memory. Compiled as C11 and
+ * CUDA. */
 #ifndef BACKEND_TENSOR_H
 #define BACKEND_TENSOR_H
 
@@ -6,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In front of functions that both compile. */
+/* Marks functions that are compiled for host and device. */
 #ifdef __CUDACC__
 #define HOST_DEVICE __host__ __device__
 #else
@@ -41,10 +42,10 @@ enum {
  * (..., rows, columns / 32, 16) and (..., rows, columns / 32) bytes. */
 enum tensor_layout {
     LAYOUT_ROWS, /* as above */
-    /* The last two dimensions lie the other way round, (columns, rows), while dim[] still names
-     * (rows, columns): BF16 re-releases of the experts are stored so. */
+    /* The last two dimensions are transposed in memory, (columns, rows), while dim[] still is
+     * (rows, columns). BF16 re-releases store experts this way. */
     LAYOUT_COLUMNS,
-    LAYOUT_PACKED /* what the device's pack() made for itself, all of it at `data` */
+    LAYOUT_PACKED /* packed by the device's pack(), all of it at `data` */
 };
 
 struct tensor {

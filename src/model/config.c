@@ -1,10 +1,10 @@
-/* Checks that the numbers of a config fit together, before anything is sized or computed by
- * them. */
+/* Checks that the numbers of a model's config are consistent and within limits, before memory is
+ * sized or anything is computed by them. */
 #include "model/config.h"
 
 #include <stddef.h>
 
-enum { HEAD_DIM_MAX = 256 }; /* kernels hold half a head's frequencies; struct rope has 128 */
+enum { HEAD_DIM_MAX = 256 }; /* struct rope has 128 frequencies, half of this */
 
 static enum osp_status broken(const char *rule, const char *key, double found)
 {

@@ -1,13 +1,13 @@
-/* The validated shape of a model: what the forward pass and the engine may rely on. */
+/* The validated config of a model, on which the forward pass and the engine rely. */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
 #include "backend/args.h"
 #include "store/hf_config.h"
 
-/* Checks what a gpt-oss forward pass needs of the numbers (heads divide, head width even and at
- * most 256, widths multiples of 32 where MXFP4 needs it, active <= experts, window >= 1, ...);
- * errors name the key, the value and the rule. */
+/* Checks the numbers that a gpt-oss forward pass needs: heads are a multiple of key/value heads,
+ * the head width is even and at most 256, widths are multiples of 32 for MXFP4, active <= experts,
+ * window >= 1, and so on. Errors name the key, the value and the rule. */
 CHECKED enum osp_status model_config_check(const struct gptoss_config *c);
 
 /* Checks that the columns of these layers' matrices (store/mxfp4_layers.h) are whole MXFP4

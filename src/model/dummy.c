@@ -1,6 +1,6 @@
-/* Generated weights: the tensors that the weight table asks for, laid out behind each other in
- * one anonymous mapping. The host fills it in parallel, or, where a device makes its own, the
- * vectors alone: what nobody touches takes no memory. */
+/* Generates weights without a checkpoint: all tensors of the weight table, one after the other in
+ * one anonymous mapping. The host fills it in parallel. If the device generates its own weights,
+ * the host fills only the vectors; pages that are never touched use no memory. */
 #include "model/dummy.h"
 
 #include <errno.h>
@@ -17,23 +17,23 @@
 enum {
     TENSORS_PER_RULE_MAX = 2,   /* blocks and scales */
     ALIGN_BYTES = 64,           /* every tensor begins at a cache line */
-    CHUNK_BYTES = 1 << 20,      /* of one part of the parallel loop; a multiple of ALIGN_BYTES */
-    CHUNKS_PER_ROUND = 256,     /* between two reports of progress */
-    NAMES_BYTES_MAX = 16 << 20, /* of all names, far above 36 layers of 23 tensors */
+    CHUNK_BYTES = 1 << 20,      /* unit of the parallel loop; a multiple of ALIGN_BYTES */
+    CHUNKS_PER_ROUND = 256,     /* between two calls of progress */
+    NAMES_BYTES_MAX = 16 << 20, /* far above the names of 36 layers of 23 tensors */
     SEED = 20                   /* of all dummy weights */
 };
 
-/* A layer adds a vector of about half of a deviation to the residual stream: a part of what is
- * there, as in trained models, so that a rounding that changes one choice of an expert does not
+/* A layer then adds a vector of about half a standard deviation to the residual stream: small
+ * beside it, as in trained models. So a rounding error that changes one selected expert does not
  * change all that follows. */
 static const float EMBED_DEVIATION = 4;
-/* Attention hands on what tokens have in common and averages out the rest: at full strength the
- * tokens of a text would come to choose the same experts. */
+/* Attention passes on what tokens have in common and averages out the rest. At full strength the
+ * tokens of a text would converge on the same experts. */
 static const float ATTN_OUT_FACTOR = 0.5f;
 
 /* A tensor and how it is filled. */
 struct fill_job {
-    struct st_tensor tensor; /* its data is an offset until the memory is there */
+    struct st_tensor tensor; /* data is an offset until the memory is mapped */
     struct random_fill values;
     size_t offset_bytes;
 };
@@ -43,9 +43,9 @@ struct dummy {
     int64_t letters[N_LETTERS];
     struct fill_job *fill_jobs; /* (n) */
     size_t n, size_bytes;
-    struct arena *names;   /* of the file that is made; NULL: only count */
-    unsigned char *memory; /* the checkpoint's */
-    size_t first_chunk;    /* of the round */
+    struct arena *names;   /* names in the file; NULL: only count */
+    unsigned char *memory; /* owned by the checkpoint */
+    size_t first_chunk;    /* of the current round */
 };
 
 /* ---- the list of tensors ---- */
@@ -70,7 +70,7 @@ static void add(struct dummy *g, struct fill_job f, int layer, const char *name,
     g->n++;
 }
 
-/* Deviation of the sixteen e2m1 values, drawn evenly: sqrt(2 * (0.25 + 1 + ... + 36) / 16). */
+/* Standard deviation of the sixteen e2m1 values, uniform: sqrt(2 * (0.25 + 1 + ... + 36) / 16). */
 static const double E2M1_DEVIATION = 2.926;
 
 static uint8_t scale_exponent(float deviation)
@@ -117,7 +117,7 @@ static void add_rule(struct dummy *g, const struct weight_rule *rule, int layer)
         add(g, f, layer, rule->name, "");
 }
 
-/* Without names it only counts. */
+/* Lists all tensors; only counts them if g->names is NULL. */
 static void list_tensors(struct dummy *g, const struct gptoss_config *c)
 {
     g->c = c;
@@ -140,7 +140,7 @@ int64_t dummy_bytes(const struct gptoss_config *c)
 
 /* ---- values ---- */
 
-/* Bytes begin to end of the memory, which lie in this tensor; begin is a multiple of 8 from its
+/* Fills bytes [begin, end) of the memory, all within this tensor; begin is a multiple of 8 from its
  * start. */
 static void fill(const struct dummy *g, const struct fill_job *f, size_t begin, size_t end)
 {
@@ -154,7 +154,7 @@ static void fill(const struct dummy *g, const struct fill_job *f, size_t begin, 
     }
 }
 
-/* The tensor that holds the byte at this offset: the last that begins at or before it. */
+/* The tensor with the byte at this offset: the last one that starts at or before it. */
 static const struct fill_job *fill_job_at(const struct dummy *g, size_t offset_bytes)
 {
     size_t low = 0, high = g->n;
@@ -250,7 +250,7 @@ static enum osp_status map_memory(struct dummy *g, struct st_file *file)
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (memory == MAP_FAILED)
-        return fail(OSP_ENOMEM, "no memory for %s of dummy weights: %s",
+        return fail(OSP_ENOMEM, "out of memory: %s of dummy weights: %s",
                     format_bytes(size, (double)g->size_bytes), strerror(errno));
     g->memory = memory;
     file->map = (struct file_map){.data = memory, .size_bytes = g->size_bytes};

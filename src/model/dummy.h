@@ -1,6 +1,6 @@
-/* A checkpoint without files: a shape of a built-in table and generated weights in anonymous
- * memory, so that real sizes can be measured where no checkpoint is. What such a model says
- * means nothing. */
+/* A checkpoint without files: a built-in shape and generated weights in anonymous memory, to
+ * measure real sizes where no checkpoint is available. The output of such a model is
+ * meaningless. */
 #ifndef MODEL_DUMMY_H
 #define MODEL_DUMMY_H
 
@@ -19,23 +19,23 @@ CHECKED enum osp_status dummy_config(struct gptoss_config *out, const char *shap
 int64_t dummy_bytes(const struct gptoss_config *c);
 
 struct dummy_options {
-    bool vectors_only;          /* a device makes the rest: it is not to be read */
+    bool vectors_only;          /* the device generates the rest; the host must not read it */
     int n_threads;              /* 0 = all usable */
     load_progress_fn *progress; /* may be NULL */
     void *progress_ctx;
 };
 
-/* Gives a checkpoint to checkpoint_close(), and what it is made of to dummy_close(), before or
- * after. The values depend on the config alone: matrices are normal with a deviation of about 1
- * / sqrt(columns), norms near 1, biases and sinks small, the embedding 4, attention's output
- * matrix half as strong as others, MXFP4 blocks uniform with scales that give the same
- * deviation. Parts that the config has as MXFP4 are made so. */
+/* Generates a checkpoint, to be closed with checkpoint_close(), and its description, to be closed
+ * with dummy_close(), in any order. The values depend only on the config: matrices are normal with
+ * a standard deviation of about 1 / sqrt(columns), norms near 1, biases and sinks small, the
+ * embedding 4, attention's output matrix half as strong as others, MXFP4 blocks uniform with scales
+ * for the same deviation. Parts that are MXFP4 in the config are generated as MXFP4. */
 CHECKED enum osp_status dummy_open(struct dummy **out, struct checkpoint *checkpoint,
                                    const struct gptoss_config *c, const struct dummy_options *opt);
 void dummy_close(struct dummy *d); /* accepts NULL */
 
-/* How the values of a weight that was bound to the checkpoint are made; false: it is none (d may
- * be NULL). */
+/* Describes how to generate a weight that was bound to the checkpoint. Returns false if d is NULL
+ * or the weight is not one of its tensors. */
 bool dummy_find(struct random_weight *out, const struct dummy *d, const struct tensor *t);
 
 #endif

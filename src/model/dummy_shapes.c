@@ -1,4 +1,4 @@
-/* The shapes that dummy weights come in: the published models, and a small one for tests. */
+/* The shapes of dummy weights: the published models, and a small one for tests. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,10 +30,10 @@ static enum osp_status find_shape(const struct shape **out, const char *name)
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
                                SHAPES[i].name);
     }
-    return fail(OSP_EINVAL, "%s: no shape of this name; there are %s", name, names);
+    return fail(OSP_EINVAL, "model shape %s is unknown, expected one of %s", name, names);
 }
 
-/* What all gpt-oss models have in common. */
+/* Values that all gpt-oss models share. */
 static const struct gptoss_config FAMILY = {
     .window_tokens = 128,
     .context_tokens_max = 131072,
@@ -56,8 +56,8 @@ enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_
 
     TRY(find_shape(&s, name));
     if (n_layers < 0 || n_layers > CONFIG_LAYERS_MAX)
-        return fail(OSP_EINVAL, "%d layers, must be in 0 (all of the shape) to %d", n_layers,
-                    (int)CONFIG_LAYERS_MAX);
+        return fail(OSP_EINVAL, "model shape: %d layers, expected 0 (all of the shape) to %d",
+                    n_layers, (int)CONFIG_LAYERS_MAX);
     *out = FAMILY;
     out->mxfp4_layers = mxfp4_layers & ~(unsigned)MXFP4_MOE;
     out->n_layers = n_layers > 0 ? n_layers : s->n_layers;

@@ -1,5 +1,5 @@
-/* The forward pass: one page, which emits the stages of a step as a program. Their arguments are
- * bound in open.c; how a device computes a stage lies behind backend/backend.h. */
+/* The forward pass of gpt-oss: emits the stages of a step as a program. open.c binds their
+ * arguments; a device behind backend/backend.h computes them. */
 #include "model/model.h"
 
 enum osp_status forward_program(struct program *p, const struct model *m)

@@ -1,4 +1,4 @@
-/* The model: validated shape, bound weights, activations, KV pages, and the program of a step. */
+/* The model: validated config, bound weights, activations, KV pages, and the program of a step. */
 #ifndef MODEL_FORWARD_H
 #define MODEL_FORWARD_H
 
@@ -18,10 +18,10 @@ struct model_options {
     int dummy_layers;           /* of the shape; 0 = all */
     const char *device;         /* "auto" (and NULL), "cpu", "cuda" */
     const char *cpu_features;   /* ISA of the CPU's kernels; NULL or "" = the best */
-    const char *cpu_affinity;   /* where the threads are bound (base/bind.h); NULL = nowhere */
+    const char *cpu_affinity;   /* binding of the threads (base/bind.h); NULL = not bound */
     int n_threads;              /* 0 = all usable */
-    int n_rows_max;             /* T of the largest step */
-    int n_samples_max;          /* R */
+    int n_rows_max;             /* T, rows of the largest step */
+    int n_samples_max;          /* R, sampled rows of the largest step */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
     struct batch_counts edits;  /* of a step: seen ids, biases and mask words; the rest is 0 */
     int n_seq_pages_max;   /* in the tables of one sequence, of all groups; 0 = all there are */
@@ -44,29 +44,29 @@ const struct gptoss_config *model_config(const struct model *m);
 const struct weights_report *model_weights_report(const struct model *m);
 void model_device_info(const struct model *m, struct device_info *out);
 int model_costs(const struct model *m, struct stage_cost *out, int n_max);
-/* As the backend's functions of these names, between steps. */
+/* Forward to the backend's functions of these names; only between steps. */
 CHECKED enum osp_status model_kernels(const struct model *m, struct kernel_use *out, int n_max,
                                       int *n);
 CHECKED enum osp_status model_probe(struct model *m, struct probe *out);
 
 /* Bytes of one page of that group over all its layers. */
 int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group, enum dtype kv_dtype);
-/* The type of the pages. */
+/* The dtype of the KV pages. */
 enum dtype model_kv_dtype(const struct model *m);
 
-/* Bytes that serving needs besides the weights: activations for these limits. */
+/* Bytes of activations that these limits need, besides the weights. */
 int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);
 
-/* The shape of the largest step, which is known before a device is opened. counts.n_pages: in the
- * tables of all sequences. The caller sets n_seq_pages and n_threads. */
+/* The shape of the largest step, known before a device is opened. counts.n_pages counts the tables
+ * of all sequences. The caller sets n_seq_pages and n_threads. */
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
                                    enum dtype kv_dtype, struct device_options options);
 
 /* Runs one step over the batch; results are read with model_tokens after model_wait. */
 CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);
 CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
-/* Between two steps: a page of all layers of a group, to another one, or to and from
- * model_page_bytes() of the host's memory. */
+/* Only between steps: copy a page of all layers of a group to another page, or to and from host
+ * memory of model_page_bytes(). */
 CHECKED enum osp_status model_page_copy(struct model *m, enum page_group group, int from, int to);
 CHECKED enum osp_status model_page_read(struct model *m, enum page_group group, int page,
                                         char *host);
@@ -77,14 +77,14 @@ bool model_has_ended(struct model *m, uint64_t ticket);
 /* The results of the step that was last waited for, valid until two more steps have been run; only
  * for devices with runs_pipelined. */
 CHECKED enum osp_status model_sampled(struct model *m, struct sampled *out);
-/* Copies what the last step sampled: (R) tokens and log-probabilities. */
+/* Copies the sampled tokens and log-probabilities of the last step, (R) each. */
 CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens,
                                      float *logprobs);
-/* Copies the last step's likeliest ids and their log-probabilities, (R, TOP_LOGPROBS_MAX) each;
- * valid for samples with n_top > 0. */
+/* Copies the likeliest ids of the last step and their log-probabilities, (R, TOP_LOGPROBS_MAX)
+ * each; valid for samples with n_top > 0. */
 CHECKED enum osp_status model_top_logprobs(struct model *m, int n_samples, int32_t *tokens,
                                            float *logprobs);
-/* Copies out the last step's logits, (R, V) floats; for tests and tools. */
+/* Copies the logits of the last step, (R, V) floats; for tests and tools. */
 CHECKED enum osp_status model_logits(struct model *m, int n_samples, float *logits);
 
 #endif

@@ -1,4 +1,5 @@
-/* Sizes and places of what a model needs besides its weights: activations and KV pages. */
+/* Computes sizes and addresses of a model's memory besides the weights: activations and KV
+ * pages. */
 #include "backend/kv_page.h"
 #include "model/model.h"
 

@@ -1,4 +1,4 @@
-/* Inside of the model: what open.c binds and forward.c emits as a program. */
+/* Internals of the model: what open.c binds and forward.c emits as a program. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -6,7 +6,7 @@
 #include "model/forward.h"
 #include "model/pack_cache.h"
 
-/* A layer is its seven argument structs, bound once when weights are loaded. */
+/* A layer: its seven argument structs, bound once when weights are loaded. */
 struct layer {
     struct attn_qkv_args attn_qkv;
     struct attn_args attn;
@@ -17,16 +17,16 @@ struct layer {
     struct residual_rmsnorm_args experts_residual;
 };
 
-/* A stage as a step of its own: stage_steps.h. */
+/* A stage as a step of its own; see stage_steps.h. */
 struct stage_step {
     struct program program;
-    struct compiled *compiled; /* NULL: it was never run */
+    struct compiled *compiled; /* NULL: not run yet */
 };
 
 struct model {
     const struct backend_ops *ops;
     struct backend *be;
-    struct program program;         /* of a step; made of the arguments below */
+    struct program program;         /* of a whole step; made of the arguments below */
     struct compiled *compiled;      /* by the device */
     struct stage_step *stage_steps; /* (program.n_ops); NULL: no stage was run alone */
     struct embed_rmsnorm_args embed_rmsnorm;
@@ -36,7 +36,7 @@ struct model {
     int n_layers;
 
     struct checkpoint checkpoint;
-    struct dummy *dummy;    /* what made it; NULL: it is of files */
+    struct dummy *dummy;    /* of generated weights; NULL: weights are from files */
     struct weights weights; /* point into the checkpoint's mapping */
     struct weights_report report;
     struct pack_cache pack_cache; /* weights may point into its mapping */
@@ -73,24 +73,25 @@ struct activations {
 #undef ACTIVATION_MEMBER
 };
 
-/* Lays the activations out from `base` on (NULL: only counts); gives their bytes. */
+/* Sets the addresses of the activations, from `base` on (NULL: only counts); returns their
+ * bytes. */
 int64_t activations_layout(struct activations *out, const struct gptoss_config *c, int n_rows_max,
                            int n_samples_max, char *base);
 
-/* (pages, 2, K, P, D), laid out as backend/kv_page.h says, of the layer with this index inside
- * its group. */
+/* The cache of the layer with this index in its group: (pages, 2, K, P, D) in the layout of
+ * backend/kv_page.h. */
 struct tensor cache_of_layer(const struct gptoss_config *c, enum dtype kv_dtype, char *base,
                              int n_pages, int index);
 enum page_group group_of_layer(const struct gptoss_config *c, int layer);
 
-/* Emits the stages of a step into *p, which is {0}, with everything bound. The caller reads the
- * logits and what is sampled. OSP_ENOMEM. */
+/* Emits the stages of a step, fully bound, into *p, which must be {0}. The caller reads the logits
+ * and the outputs of stage sample. OSP_ENOMEM. */
 CHECKED enum osp_status forward_program(struct program *p, const struct model *m);
 
-/* Bytes of a weight's elements, without scales that lie elsewhere. */
+/* Bytes of a weight's elements, without separate scales. */
 int64_t weight_data_bytes(const struct tensor *t);
 
-/* Before the first step: populate.c. */
+/* Reads mapped weights into memory before the first step; see populate.c. */
 CHECKED enum osp_status model_populate(const struct model *m, const struct model_options *opt);
 
 #endif

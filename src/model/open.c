@@ -1,6 +1,7 @@
-/* Opens a model: checkpoint, device, memory; then binds every argument struct of every stage and
- * compiles the program of a step. Small vectors that each step reads (norms, sinks) are kept as
- * f32; all other weights stay where the checkpoint is mapped, or where the device packs them. */
+/* Opens a model: checkpoint, device and memory. Then binds the arguments of every stage and
+ * compiles the program of a step. Small vectors (norms, sinks), which every step reads, are
+ * converted to f32; all other weights stay mapped from the checkpoint, or the device packs a
+ * copy. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "model/quantize.h"
 #include "model/stage_steps.h"
 
-/* While a model is being put together. */
+/* State while a model is being opened. */
 struct builder {
     struct model *m;
     const struct gptoss_config *c;
@@ -21,8 +22,8 @@ struct builder {
     struct activations act;
     float *vectors_end;                /* the next free float of m->vectors */
     int64_t packed_bytes;              /* of the weights bound so far */
-    bool device_fills;                 /* weights of a dummy, in its own memory */
-    int n_group_layers[N_PAGE_GROUPS]; /* layers bound so far */
+    bool device_fills;                 /* the device generates dummy weights in its own memory */
+    int n_group_layers[N_PAGE_GROUPS]; /* layers bound so far, by group */
 };
 
 /* ---- weights ---- */
@@ -34,8 +35,8 @@ static void count_packed(struct builder *b, const struct tensor *host)
         b->opt->progress(b->opt->progress_ctx, b->packed_bytes, b->m->checkpoint.data_bytes);
 }
 
-/* What the device keeps a copy of is not read here again; the biggest parts come one by one, so
- * that a checkpoint is not in memory twice. */
+/* The mapped pages of a weight that the device has copied are released. Large weights are packed
+ * one by one, so that a checkpoint is never in memory twice. */
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
 {
     struct tensor mapped;
@@ -103,7 +104,7 @@ static enum osp_status pack_sinks(struct builder *b, struct tensor *out, const s
     return pack(b, out, &sinks);
 }
 
-/* ---- one bind a stage ---- */
+/* ---- binding, stage by stage ---- */
 
 static enum osp_status bind_attn(struct builder *b, struct layer *l, int index)
 {
@@ -241,7 +242,7 @@ out:
     return st;
 }
 
-/* After the weights, as loading them may have needed as much memory. */
+/* After the weights, since loading them may need as much memory temporarily. */
 static enum osp_status reserve(const struct builder *b)
 {
     const struct model_options *opt = b->opt;
@@ -272,7 +273,8 @@ static enum osp_status check_options(const struct model_options *opt)
                     opt->n_rows_max, opt->n_samples_max);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         if (opt->n_pages[g] < 0)
-            return fail(OSP_EINVAL, "page group %d: %d pages", g, opt->n_pages[g]);
+            return fail(OSP_EINVAL, "page group %d: n_pages is %d, expected 0 or more", g,
+                        opt->n_pages[g]);
     return OSP_OK;
 }
 
@@ -282,8 +284,8 @@ static enum osp_status find_device(struct model *m, const struct model_options *
     return m->ops == NULL ? OSP_ENOTFOUND : OSP_OK;
 }
 
-/* A device with memory of its own makes its weights there. All CPUs make the rest, whatever the
- * number of threads that is measured. */
+/* A device with its own memory generates its weights there. The host generates the rest with all
+ * CPUs, whatever n_threads is set for a benchmark. */
 static enum osp_status open_dummy(struct builder *b)
 {
     struct model *m = b->m;
@@ -332,8 +334,8 @@ static enum osp_status find_packed(struct model *m, const struct model_options *
     return pack_cache_open(&m->pack_cache, &m->weights, &m->checkpoint, &options);
 }
 
-/* Brings the weights into memory: those that an earlier start packed, or all of the checkpoint,
- * read, checked and turned to MXFP4 as asked for. */
+/* Loads the weights: packed ones from an earlier start, or the whole checkpoint, read, checked and
+ * quantized to MXFP4 if requested. */
 static enum osp_status load_weights(struct model *m, const struct model_options *opt)
 {
     struct quantize_options options = {
@@ -387,7 +389,7 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     TRY(open_checkpoint(&b));
     TRY(open_device(m, opt));
     TRY(load_weights(m, opt));
-    log_debug("start: weights found, checked, read %.3f s", clock_lap_s(&since_ns));
+    log_debug("start: weights found, checked and read in %.3f s", clock_lap_s(&since_ns));
     rope_init(&m->rope, b.c);
     TRY(allocate(&b));
     TRY(bind_ends(&b));
@@ -397,10 +399,10 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     TRY(forward_program(&m->program, m));
     TRY(m->ops->compile(m->be, &m->program, &m->compiled));
     pack_cache_save(&m->pack_cache);
-    log_debug("start: weights bound %.3f s", clock_lap_s(&since_ns));
+    log_debug("start: weights bound in %.3f s", clock_lap_s(&since_ns));
     if (opt->dummy_shape == NULL)
         TRY(model_populate(m, opt));
-    log_debug("start: mapped weights brought in %.3f s", clock_lap_s(&since_ns));
+    log_debug("start: mapped weights read into memory in %.3f s", clock_lap_s(&since_ns));
     *out = m;
 out:
     if (st != OSP_OK)

@@ -1,4 +1,5 @@
-/* Which weights a device packs, under which key they are kept, and where. */
+/* Decides which weights a device packs, under which key their packed form is cached, and in which
+ * file. */
 #include "model/pack_cache.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 enum {
     KEY_BYTES_MAX = 1 << 20,
     CONFIG_BYTES_MAX = 1 << 20,
-    FOLDER_MODE = 0700 /* a folder that others may write is not trusted, whatever the umask */
+    FOLDER_MODE = 0700 /* others must not write to it, whatever the umask */
 };
 
 /* ---- what is packed ---- */
@@ -29,7 +30,7 @@ struct slot_list {
     const struct pack_cache_options *opt;
 };
 
-/* The slot as it is after loading: a part that becomes MXFP4 counts as that. */
+/* The slot as it will be after loading: a part that becomes MXFP4 counts as MXFP4. */
 static enum osp_status list_slot(void *ctx, const struct weight_rule *rule, int layer,
                                  struct tensor *slot)
 {
@@ -65,14 +66,15 @@ out:
 
 /* ---- key and place ---- */
 
-/* Size and time of the file, and the hash of what its header says: not where it lies. */
+/* Identifies a checkpoint file by its size, its time and a hash of its header, and not by its
+ * path. */
 static enum osp_status key_of_file(struct buf *key, const struct st_file *f)
 {
     const size_t n_header = f->size_bytes - f->data_bytes;
     struct stat info;
 
     if (stat(f->path, &info) != 0)
-        return fail(OSP_EIO, "%s: cannot stat: %s", f->path, strerror(errno));
+        return fail(OSP_EIO, "%s: cannot read file status: %s", f->path, strerror(errno));
     buf_printf(key, "file %zu bytes, time %lld.%09ld, header %016" PRIx64 "\n", f->size_bytes,
                (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
                hash_bytes(HASH_INIT, f->map.data, n_header));
@@ -106,7 +108,8 @@ static enum osp_status make_key(struct pack_cache *out, const struct checkpoint 
     for (int i = 0; i < c->n_files; i++)
         TRY(key_of_file(&key, &c->files[i]));
     if (key.overflow)
-        st = fail(OSP_ELIMIT, "%s: too many files for the cache of packed weights", c->path);
+        st = fail(OSP_ELIMIT, "%s: cache of packed weights: too many checkpoint files for its key",
+                  c->path);
     else
         out->key = buf_take(&key);
 out:
@@ -114,7 +117,7 @@ out:
     return st;
 }
 
-/* Makes the folder, and those above it that are missing. */
+/* Makes the folder and its missing parents. */
 static enum osp_status make_folders(const char *path)
 {
     char *copy = mem_strdup(path);
@@ -129,7 +132,7 @@ static enum osp_status make_folders(const char *path)
     free(copy);
     return path_is_folder(path)
                ? OSP_OK
-               : fail(OSP_EIO, "%s: cannot make this folder for packed weights: %s", path,
+               : fail(OSP_EIO, "%s: cannot create the folder for packed weights: %s", path,
                       strerror(errno));
 }
 
@@ -149,11 +152,11 @@ static enum osp_status make_path(struct pack_cache *out, const char *folder)
     enum osp_status st;
 
     if (!place)
-        return fail(OSP_EINVAL, "the cache of packed weights: neither XDG_CACHE_HOME nor HOME is "
+        return fail(OSP_EINVAL, "cache of packed weights: neither XDG_CACHE_HOME nor HOME is "
                                 "set; name a folder");
     TRY(make_folders(place));
     if (trusted_folder_check(place) != OSP_OK) {
-        log_warn("packed weights are neither read nor kept: %s", fail_message());
+        log_warn("cache of packed weights is not used: %s", fail_message());
         goto out;
     }
     out->path = mem_printf("%s/%016" PRIx64 ".pack", place,
@@ -163,7 +166,7 @@ out:
     return st;
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 static struct pack_piece *pieces_of(const struct pack_cache *c)
 {
@@ -183,7 +186,7 @@ static void look(struct pack_cache *c)
         c->slots[i].data = pieces[i].data;
     c->is_mapped = st == OSP_OK;
     if (st != OSP_OK && st != OSP_ENOTFOUND)
-        log_warn("%s; it is made again", fail_message());
+        log_warn("%s; it will be replaced", fail_message());
     free(pieces);
 }
 
@@ -252,14 +255,14 @@ void pack_cache_save(struct pack_cache *cache)
         return;
     for (size_t i = 0; i < cache->n_slots; i++)
         if (!cache->slots[i].data) {
-            log_warn("%s: not written, the device did not pack all weights", cache->path);
+            log_warn("%s: not written: the device did not pack all weights", cache->path);
             return;
         }
     pieces = pieces_of(cache);
     if (pack_file_write(cache->path, cache->key, pieces, cache->n_slots) == OSP_OK)
-        log_info("packed weights are kept in %s", cache->path);
+        log_info("packed weights written to %s", cache->path);
     else
-        log_warn("packed weights are not kept: %s", fail_message());
+        log_warn("packed weights not written: %s", fail_message());
     free(pieces);
 }
 

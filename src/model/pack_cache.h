@@ -1,6 +1,6 @@
-/* Packed weights kept in a file between starts, and mapped back: one file for a checkpoint, a
- * choice of MXFP4 layers and a device's layout. A file that does not fit in every respect is
- * made anew. */
+/* Cache of packed weights: a file that is written after the first start and mapped by later ones.
+ * There is one file for each checkpoint, set of MXFP4 layers and device layout. A file that does
+ * not match in every respect is replaced. */
 #ifndef MODEL_PACK_CACHE_H
 #define MODEL_PACK_CACHE_H
 
@@ -9,17 +9,17 @@
 #include "model/weights.h"
 
 struct pack_slot {
-    const struct tensor *host; /* of the bound weights, by whose address it is found */
-    size_t size_bytes;         /* packed */
-    const void *data;          /* in the mapping, or in the device's memory to be written */
+    const struct tensor *host; /* the bound weight; its address is the key of a lookup */
+    size_t size_bytes;         /* of the packed weight */
+    const void *data;          /* in the mapping, or in the device's memory until it is written */
 };
 
 struct pack_cache {
-    char *path; /* NULL: there is none */
-    char *key;  /* what the file must say that it is */
+    char *path; /* NULL: the cache is off */
+    char *key;  /* identifies the contents; the file must have the same key */
     struct pack_slot *slots;
     size_t n_slots;
-    bool is_mapped; /* all slots have their data */
+    bool is_mapped; /* all slots have data from the file */
     struct file_map map;
 };
 
@@ -30,19 +30,20 @@ struct pack_cache_options {
     struct backend *be;
 };
 
-/* Looks for the file. When it is there and whole, is_mapped is set. A broken one is a warning,
- * and so is a file or folder that others can write (base/trusted.h): then none is read, and in
- * such a folder none is kept. */
+/* Opens the file of these weights; sets is_mapped if it exists and is valid. A damaged file is a
+ * warning. So is a file or folder that other users can write (base/trusted.h): then the cache is
+ * not read, and with such a folder not written either. */
 CHECKED enum osp_status pack_cache_open(struct pack_cache *out, struct weights *w,
                                         const struct checkpoint *c,
                                         const struct pack_cache_options *opt);
 
-/* With a mapped cache: gives the packed tensor, or false when the host's is not in it. */
+/* With a mapped cache: sets *out to the packed tensor; false if the host tensor is not in the
+ * cache. */
 bool pack_cache_get(const struct pack_cache *cache, const struct tensor *host, struct tensor *out);
-/* Without: notes what the device made. */
+/* Without a mapped cache: records a tensor that the device packed. */
 void pack_cache_add(struct pack_cache *cache, const struct tensor *host, const struct tensor *out);
-/* Writes what was noted, all at once or not at all; trouble is a warning, for a start must not
- * fail by it. Nothing to do when mapped or without a cache. */
+/* Writes all recorded tensors or nothing. An error is only a warning, because opening the model
+ * must not fail for it. Does nothing if the cache is mapped or off. */
 void pack_cache_save(struct pack_cache *cache);
 
 void pack_cache_close(struct pack_cache *cache); /* accepts a zeroed one */

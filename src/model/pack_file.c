@@ -1,5 +1,5 @@
-/* Reading and writing a file of packed weights. Its bytes are those of this machine: the key
- * names the layout, and a machine with another byte order does not find its magic number. */
+/* Reads and writes a file of packed weights. Its bytes are in this machine's byte order: the key
+ * names the layout, and with another byte order the magic number does not match. */
 #include "model/pack_file.h"
 
 #include <errno.h>
@@ -16,11 +16,11 @@
 #include "base/trusted.h"
 
 enum {
-    ALIGN_BYTES = 4096,      /* of a piece: a page of its own, and more than any load wants */
-    SAMPLE_BYTES = 4096,     /* checked of every piece: its begin, its end, */
-    SAMPLE_EVERY = 32 << 20, /* and so often in between */
-    KEY_BYTES_MAX = 1 << 20, /* 1024 files of a checkpoint */
-    PIECES_MAX = 1 << 16,    /* four a layer */
+    ALIGN_BYTES = 4096,      /* of a piece: a page boundary, more than any vector load needs */
+    SAMPLE_BYTES = 4096,     /* samples of every piece: its start, its end, */
+    SAMPLE_EVERY = 32 << 20, /* and one in every interval of this size */
+    KEY_BYTES_MAX = 1 << 20, /* for 1024 files of a checkpoint */
+    PIECES_MAX = 1 << 16,    /* four for each layer */
     WRITE_BYTES = 8 << 20
 };
 
@@ -28,12 +28,12 @@ static const uint64_t MAGIC = UINT64_C(0x314b434150534f); /* "OSPACK1" */
 
 struct pack_header {
     uint64_t magic, header_bytes, file_bytes, n_pieces, key_bytes;
-    uint64_t checksum; /* of the header, with 0 in its place */
+    uint64_t checksum; /* of the header, computed with 0 in this field */
 };
 
-/* Behind header and key, one a piece. */
+/* Follows header and key, one for each piece. */
 struct pack_entry {
-    uint64_t begin, size_bytes, samples; /* samples: their hash */
+    uint64_t begin, size_bytes, samples; /* samples: a hash of them */
 };
 
 static uint64_t aligned(uint64_t n_bytes)
@@ -43,7 +43,7 @@ static uint64_t aligned(uint64_t n_bytes)
 
 static size_t key_bytes_padded(const char *key)
 {
-    return (strlen(key) + 8) / 8 * 8; /* with its NUL, so that entries are aligned */
+    return (strlen(key) + 8) / 8 * 8; /* with the NUL, rounded up to align the entries */
 }
 
 static uint64_t hash_samples(const struct pack_piece *p)
@@ -68,7 +68,8 @@ static uint64_t hash_header(const void *bytes, size_t n_bytes)
 
 /* ---- the header ---- */
 
-/* Header, key and entries; to free(). The pieces' places follow from their sizes alone. */
+/* Allocates header, key and entries; the caller frees them. The sizes of the pieces alone determine
+ * their offsets. */
 static unsigned char *make_header(size_t *n_bytes, const char *key, const struct pack_piece *pieces,
                                   size_t n)
 {
@@ -99,7 +100,7 @@ static struct pack_entry *entries_of(unsigned char *header)
     return (struct pack_entry *)(void *)(header + sizeof h + h.key_bytes);
 }
 
-/* Puts samples and checksum in. */
+/* Fills in the hashes of the samples, then the checksum. */
 static void seal(unsigned char *header, size_t n_bytes, const struct pack_piece *pieces, size_t n)
 {
     struct pack_entry *entries = entries_of(header);
@@ -119,7 +120,7 @@ static enum osp_status broken(const char *path, const char *what)
     return fail(OSP_EFORMAT, "%s: %s", path, what);
 }
 
-/* What is in the file against what it should be: only pieces' samples are taken from it. */
+/* Compares the file with the expected header; of the pieces, only samples are read. */
 static enum osp_status check(const struct file_map *map, const char *path, const char *key,
                              struct pack_piece *pieces, size_t n)
 {
@@ -131,26 +132,26 @@ static enum osp_status check(const struct file_map *map, const char *path, const
 
     memcpy(&want, header, sizeof want);
     if (map->size_bytes < n_bytes || map->size_bytes != want.file_bytes) {
-        st = broken(path, "its size is not that of these weights");
+        st = broken(path, "its size does not match these weights");
         goto out;
     }
     memcpy(&h, map->data, sizeof h);
     if (h.magic != want.magic || h.header_bytes != want.header_bytes ||
         h.checksum != hash_header(map->data, n_bytes)) {
-        st = broken(path, "its header is damaged, or of another version");
+        st = broken(path, "its header is damaged or has another version");
         goto out;
     }
     for (size_t i = 0; i < n; i++)
         pieces[i].data = map->data + entries[i].begin;
     seal(header, n_bytes, pieces, n);
     if (memcmp(header, map->data, n_bytes) != 0)
-        st = broken(path, "its key or its content is not that of these weights");
+        st = broken(path, "its key or its contents do not match these weights");
 out:
     free(header);
     return st;
 }
 
-/* Whoever wrote the file decides what the model answers, and its samples alone are compared. */
+/* Whoever writes this file controls the model's output, and only samples of it are checked. */
 static enum osp_status map_trusted(struct file_map *map, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -173,7 +174,8 @@ enum osp_status pack_file_read(struct file_map *map, const char *path, const cha
     enum osp_status st;
 
     if (strlen(key) > KEY_BYTES_MAX || n > PIECES_MAX)
-        return fail(OSP_ELIMIT, "%s: a key of %zu bytes and %zu pieces", path, strlen(key), n);
+        return fail(OSP_ELIMIT, "%s: key of %zu bytes and %zu pieces, limits are %d and %d", path,
+                    strlen(key), n, (int)KEY_BYTES_MAX, (int)PIECES_MAX);
     TRY(map_trusted(map, path));
     TRY(check(map, path, key, pieces, n));
 out:
@@ -209,7 +211,7 @@ static enum osp_status check_space(int fd, const char *path, uint64_t n_bytes)
 
     if (fstatvfs(fd, &info) != 0 || (uint64_t)info.f_bavail * info.f_frsize >= n_bytes)
         return OSP_OK;
-    return fail(OSP_EIO, "%s: needs %s, the file system has %s free", path,
+    return fail(OSP_EIO, "%s: needs %s; the file system has %s free", path,
                 format_bytes(need, (double)n_bytes),
                 format_bytes(has, (double)info.f_bavail * (double)info.f_frsize));
 }

@@ -1,4 +1,5 @@
-/* The file of packed weights: a key that says what it is, and pieces of bytes, page by page. */
+/* The file of packed weights: a key that identifies the contents, and page-aligned pieces of
+ * bytes. */
 #ifndef MODEL_PACK_FILE_H
 #define MODEL_PACK_FILE_H
 
@@ -11,16 +12,16 @@ struct pack_piece {
     size_t size_bytes;
 };
 
-/* Maps the file and points n pieces, whose sizes are given, into it. Checked: magic, sizes of
- * the file and of every piece, the header's checksum, the whole key, and a checksum of samples
- * of every piece. The checksums find a damaged file or one that was cut, and keep nobody out:
- * that only this user or root can have written the file is what base/trusted.h checks.
- * OSP_ENOTFOUND: there is no file; OSP_EFORMAT: it is not this one; OSP_EIO: it cannot be read,
- * or not be trusted. */
+/* Maps the file and sets the data of n pieces, whose sizes are given. Checks the magic number, the
+ * sizes of the file and of every piece, the header's checksum, the whole key, and a checksum of
+ * samples of every piece. The checksums detect a damaged or truncated file, and are no protection
+ * against an attacker: base/trusted.h checks that only this user or root can have written the file.
+ * OSP_ENOTFOUND: the file does not exist; OSP_EFORMAT: it does not match; OSP_EIO: it cannot be
+ * read or is not trusted. */
 CHECKED enum osp_status pack_file_read(struct file_map *map, const char *path, const char *key,
                                        struct pack_piece *pieces, size_t n);
 
-/* Writes a file of that content under a temporary name and renames it. */
+/* Writes the file under a temporary name, then renames it. */
 CHECKED enum osp_status pack_file_write(const char *path, const char *key,
                                         const struct pack_piece *pieces, size_t n);
 

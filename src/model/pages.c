@@ -1,9 +1,8 @@
-/* Whole pages of the KV cache, moved between steps: to another page, to the host's memory and
- * back. */
+/* Copies whole pages of the KV cache between steps: to another page, or to and from host memory. */
 #include "backend/kv_page.h"
 #include "model/model.h"
 
-/* One layer's share of a page. */
+/* The bytes of one layer in a page. */
 static size_t layer_page_bytes(const struct tensor *kv)
 {
     return (size_t)kv_page_bytes(kv->dtype, kv->dim[2], kv->dim[4]);

@@ -1,5 +1,5 @@
-/* Brings the weights of every step into the process when a model is opened: those that the
- * device reads where they are mapped, in the checkpoint or in the cache of packed weights. */
+/* Reads mapped weights into memory when a model is opened: those that every step uses in place,
+ * mapped from the checkpoint or from the cache of packed weights. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void add(struct mapped_region *pieces, size_t *n, const struct model *m,
         pieces[(*n)++] = (struct mapped_region){t->data, (size_t)weight_data_bytes(t)};
 }
 
-/* The embedding's rows come when they are asked for. */
+/* The embedding is excluded: its rows are read on demand. */
 enum osp_status model_populate(const struct model *m, const struct model_options *opt)
 {
     struct mapped_region *pieces;

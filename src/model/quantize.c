@@ -1,6 +1,5 @@
-/* On-load quantisation. A part of the parallel loop is a strip of rows of one matrix; a stack
- * that lies the other way round is turned in tiles. The numbers themselves are made by
- * store/mxfp4.c. */
+/* Quantizes BF16 weights to MXFP4 on load. The unit of the parallel loop is a strip of rows of one
+ * matrix; a stack that is stored transposed is read in tiles. store/mxfp4.c computes the blocks. */
 #include "model/quantize.h"
 
 #include <assert.h>
@@ -12,13 +11,15 @@
 #include "model/weight_table.h"
 #include "store/mxfp4.h"
 
-static_assert((int)MXFP4_GROUP_VALUES == (int)MXFP4_BLOCK, "one block for store and backend");
-static_assert((int)MXFP4_GROUP_BYTES == (int)MXFP4_BLOCK_BYTES, "one block for store and backend");
+static_assert((int)MXFP4_GROUP_VALUES == (int)MXFP4_BLOCK,
+              "store and backend have the same block size");
+static_assert((int)MXFP4_GROUP_BYTES == (int)MXFP4_BLOCK_BYTES,
+              "store and backend have the same block size");
 
 enum {
-    STRIP_ROWS = 32,        /* as wide as a block, so that tiles are square */
-    STRIPS_PER_ROUND = 256, /* between two reports of progress */
-    ALIGN_BYTES = 64,       /* of each tensor in the memory for all */
+    STRIP_ROWS = 32,        /* the width of a block, so that tiles are square */
+    STRIPS_PER_ROUND = 256, /* between two calls of progress */
+    ALIGN_BYTES = 64,       /* of each tensor in the common memory */
     BF16_BYTES = 2
 };
 
@@ -62,9 +63,9 @@ struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned mxf
 
 struct strips {
     const struct quantize_job *job;
-    int64_t n_matrices, n_rows, n_columns; /* of job->from; one matrix if it is no stack */
-    int64_t strips_per_matrix, first;      /* first of this round */
-    int64_t *bad;                          /* (threads): the first element in the file's order */
+    int64_t n_matrices, n_rows, n_columns; /* of job->from; n_matrices is 1 without a stack */
+    int64_t strips_per_matrix, first;      /* first: the first strip of this round */
+    int64_t *bad; /* (n_threads): the first invalid element, in the order of the file, or none */
 };
 
 static void note_bad(struct strips *s, int worker, int64_t at)
@@ -73,7 +74,7 @@ static void note_bad(struct strips *s, int worker, int64_t at)
         s->bad[worker] = at;
 }
 
-/* Rows [first, first + n) of the whole stack, which lie behind each other. */
+/* Strip of rows [first, first + n), counted over the whole stack, which is contiguous. */
 static void strip_of_rows(struct strips *s, int worker, int64_t first, int64_t n)
 {
     const int64_t at = first * s->n_columns, n_values = n * s->n_columns;
@@ -87,7 +88,7 @@ static void strip_of_rows(struct strips *s, int worker, int64_t first, int64_t n
                        n_values);
 }
 
-/* Turns one tile: rows from `row`, columns from `column`, both 32 at most. */
+/* Transposes one tile of at most 32 x 32: rows from `row`, columns from `column`. */
 static void tile_load(uint16_t tile[STRIP_ROWS][MXFP4_GROUP_VALUES], const struct strips *s,
                       int64_t matrix, int64_t row, int64_t column, int64_t n)
 {
@@ -103,7 +104,7 @@ static void tile_load(uint16_t tile[STRIP_ROWS][MXFP4_GROUP_VALUES], const struc
     }
 }
 
-/* The same for a matrix that lies as (columns, rows). */
+/* The same for a matrix that is stored as (columns, rows). */
 static void strip_of_columns(struct strips *s, int worker, int64_t matrix, int64_t row, int64_t n)
 {
     uint16_t tile[STRIP_ROWS][MXFP4_GROUP_VALUES];
@@ -152,13 +153,14 @@ static enum osp_status check_bad(const struct strips *s, int n_threads)
         return OSP_OK;
     if (t->n_dims == 3)
         return fail(OSP_EFORMAT,
-                    "%s: tensor %s: value [%lld, %lld, %lld] is NaN or infinite, which MXFP4 does "
-                    "not have",
+                    "%s: tensor %s: value [%lld, %lld, %lld] is NaN or infinite, expected a finite "
+                    "number for MXFP4",
                     s->job->file, s->job->name, (long long)(bad / inner / outer),
                     (long long)(bad / inner % outer), (long long)(bad % inner));
-    return fail(OSP_EFORMAT,
-                "%s: tensor %s: value [%lld, %lld] is NaN or infinite, which MXFP4 does not have",
-                s->job->file, s->job->name, (long long)(bad / inner), (long long)(bad % inner));
+    return fail(
+        OSP_EFORMAT,
+        "%s: tensor %s: value [%lld, %lld] is NaN or infinite, expected a finite number for MXFP4",
+        s->job->file, s->job->name, (long long)(bad / inner), (long long)(bad % inner));
 }
 
 enum osp_status tensor_quantize(struct quantize_job *job, struct pool *pool)
@@ -196,15 +198,15 @@ out:
     return st;
 }
 
-/* ---- all weights ---- */
+/* ---- all tensors ---- */
 
 struct quantizer {
     const struct quantize_options *opt;
     const struct checkpoint *c;
-    struct gptoss_config names; /* the config, but with the names of the HF layout */
+    struct gptoss_config names; /* the config, with the names of the HF layout */
     struct weights_report *report;
     struct pool *pool;
-    uint8_t *end; /* next free byte of the memory for all */
+    uint8_t *end; /* next free byte of the common memory */
     int64_t total_bytes, done_bytes;
 };
 

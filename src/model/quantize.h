@@ -1,4 +1,4 @@
-/* Turns BF16 matrices of bound weights to MXFP4, in memory of their own. */
+/* Quantizes BF16 matrices of bound weights to MXFP4, in memory of their own. */
 #ifndef MODEL_QUANTIZE_H
 #define MODEL_QUANTIZE_H
 
@@ -8,7 +8,7 @@
 struct quantize_options {
     unsigned mxfp4_layers;      /* as quantize_layers_check gave them */
     int n_threads;              /* 0 = all usable */
-    load_progress_fn *progress; /* bytes of the BF16 matrices; may be NULL */
+    load_progress_fn *progress; /* counts bytes of the BF16 matrices; may be NULL */
     void *progress_ctx;
 };
 
@@ -36,15 +36,15 @@ CHECKED enum osp_status weights_quantize(struct weights *w, const struct checkpo
 CHECKED enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c,
                                            unsigned mxfp4_layers, struct weights_report *report);
 
-/* A BF16 matrix or stack of them, in either layout, to n / 2 bytes of blocks and n / 32 scales,
- * with rows before columns. */
+/* Quantizes a BF16 matrix, or a stack of them, in either layout, to n / 2 bytes of blocks and n /
+ * 32 scales, in row-major order. */
 struct quantize_job {
     struct tensor from;
     uint8_t *blocks, *scales;
     const char *file, *name; /* for messages */
     load_progress_fn *progress;
     void *progress_ctx;
-    int64_t done_bytes, total_bytes; /* of the progress; done_bytes moves on */
+    int64_t done_bytes, total_bytes; /* of the progress; done_bytes is updated */
 };
 CHECKED enum osp_status tensor_quantize(struct quantize_job *job, struct pool *pool);
 

@@ -1,5 +1,6 @@
-/* Quantisation ahead of time: the list of tensors to write, the bytes of each when its turn
- * comes, and the files around them. Needs memory for one matrix at a time. */
+/* Quantizes a checkpoint to MXFP4 offline: lists the tensors to write, makes the bytes of each just
+ * before it is written, and writes the other files of the checkpoint. Needs memory for one matrix
+ * at a time. */
 #include "model/quantize_save.h"
 
 #include <stdlib.h>
@@ -16,15 +17,15 @@
 
 enum {
     TENSORS_PER_SLOT_MAX = 2,      /* blocks and scales */
-    NAMES_BYTES_MAX = 16 << 20,    /* of all names, far above any gpt-oss */
-    SPARE_BYTES = 1024 * 1024 * 4, /* of headers, index and config, for the check of free space */
+    NAMES_BYTES_MAX = 16 << 20,    /* far above the names of any gpt-oss */
+    SPARE_BYTES = 1024 * 1024 * 4, /* headers, index and config, for the check of free space */
 };
 
-/* Where the bytes of a tensor to be written come from. */
+/* The source of the bytes of a tensor to be written. */
 enum source {
-    SOURCE_STORED,     /* as bound */
-    SOURCE_NEW_BLOCKS, /* quantised when their turn comes */
-    SOURCE_NEW_SCALES  /* of the blocks before */
+    SOURCE_STORED,     /* unchanged, from the checkpoint */
+    SOURCE_NEW_BLOCKS, /* quantized just before they are written */
+    SOURCE_NEW_SCALES  /* from the quantization of the blocks before */
 };
 
 struct saver {
@@ -34,14 +35,14 @@ struct saver {
     struct gptoss_config target; /* the config of what is written */
     unsigned new_mxfp4_layers;
 
-    struct st_tensor *tensors; /* (n): to be written */
+    struct st_tensor *tensors; /* (n): tensors to be written */
     enum source *sources;      /* (n) */
-    struct tensor *slots;      /* (n): bound, that they come from */
+    struct tensor *slots;      /* (n): the bound source tensors */
     size_t n;
     struct arena names;
 
     struct pool *pool;
-    uint8_t *fresh; /* blocks and scales of the matrix that is written */
+    uint8_t *fresh; /* blocks and scales of the current matrix */
     int64_t done_bytes, total_bytes;
 };
 
@@ -54,7 +55,7 @@ static enum osp_status add(struct saver *s, const struct st_tensor *t, enum sour
     struct st_tensor *to = &s->tensors[s->n];
 
     if (!kept)
-        return fail(OSP_ENOMEM, "no memory for tensor names");
+        return fail(OSP_ENOMEM, "out of memory for tensor names");
     strcpy(kept, name);
     *to = *t;
     to->name = kept;
@@ -66,7 +67,7 @@ static enum osp_status add(struct saver *s, const struct st_tensor *t, enum sour
     return OSP_OK;
 }
 
-/* Blocks and scales, stored or new. */
+/* Adds blocks and scales, stored or new. */
 static enum osp_status add_mxfp4(struct saver *s, const struct weight_rule *rule, int layer,
                                  const struct tensor *slot, bool is_new)
 {
@@ -197,7 +198,7 @@ out:
     return st;
 }
 
-/* What was written is a checkpoint that this program reads. */
+/* Checks that what was written is a valid checkpoint. */
 static enum osp_status check_written(const struct staging_dir *folder)
 {
     struct checkpoint c = {.path = NULL};
@@ -210,7 +211,8 @@ static enum osp_status check_written(const struct staging_dir *folder)
 out:
     weights_release(&weights);
     checkpoint_close(&c);
-    return st == OSP_OK ? st : fail_prefix(st, "%s: what was written is broken", folder->path);
+    return st == OSP_OK ? st
+                        : fail_prefix(st, "%s: the written checkpoint is invalid", folder->path);
 }
 
 static enum osp_status write_folder(struct saver *s, struct staging_dir *folder,
@@ -241,7 +243,7 @@ out:
 
 /* ---- all ---- */
 
-/* Replacing the folder that is read would lose it when something goes wrong later. */
+/* Replacing the source folder would lose it if a later step fails. */
 static enum osp_status check_not_same(const struct quantize_save_options *opt,
                                       const struct checkpoint *c)
 {
@@ -252,8 +254,8 @@ static enum osp_status check_not_same(const struct quantize_save_options *opt,
     free(to);
     free(from);
     free(given);
-    return same ? fail(OSP_EINVAL, "%s: is the checkpoint that is read; give another folder",
-                       opt->to)
+    return same ? fail(OSP_EINVAL,
+                       "%s: output folder is the source checkpoint; choose another folder", opt->to)
                 : OSP_OK;
 }
 

@@ -10,8 +10,8 @@ struct quantize_save_options {
     bool force;            /* replace a checkpoint that is there */
     int64_t shard_bytes_max;
     int n_threads;              /* 0 = all usable */
-    const volatile int *stop;   /* not 0: give up and leave nothing; may be NULL */
-    load_progress_fn *progress; /* bytes written of all; may be NULL */
+    const volatile int *stop;   /* a flag: not 0 = stop and leave nothing behind; may be NULL */
+    load_progress_fn *progress; /* bytes written of all bytes; may be NULL */
     void *progress_ctx;
 };
 
@@ -21,8 +21,8 @@ struct quantize_save_report {
     int64_t n_tensors, from_bytes, to_bytes; /* of the tensors' files */
 };
 
-/* The folder `to` appears whole, or not at all. OSP_EINVAL when nothing would change, when `to`
- * is there, or is `from`; OSP_ECANCELED when stopped. */
+/* Makes the folder `to` completely or not at all. OSP_EINVAL: nothing would change, `to` exists, or
+ * `to` is `from`. OSP_ECANCELED: stopped. */
 CHECKED enum osp_status quantize_save(const struct quantize_save_options *opt,
                                       struct quantize_save_report *report);
 

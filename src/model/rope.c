@@ -1,6 +1,6 @@
-/* The rotary frequencies: YaRN with the ramp between beta_fast and beta_slow (Peng et al. 2023), as
- * gpt-oss uses it: the ramp's ends are not rounded to whole dimensions unless the config says
- * "truncate". */
+/* Computes the rotary frequencies: YaRN with the ramp between beta_fast and beta_slow (Peng et al.
+ * 2023). As in gpt-oss, the ends of the ramp are not rounded to whole dimensions unless the config
+ * says "truncate". */
 #include <assert.h>
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 static const double TWO_PI = 6.283185307179586;
 
-/* The pair index whose wave turns `n_turns` times within the original context. */
+/* The pair index that makes `n_turns` full rotations within the original context. */
 static double pair_of_turns(const struct gptoss_config *c, double n_turns)
 {
     const double tokens_per_turn = c->rope_original_tokens / (n_turns * TWO_PI);
@@ -16,7 +16,7 @@ static double pair_of_turns(const struct gptoss_config *c, double n_turns)
     return c->head_dim / 2.0 * log(tokens_per_turn) / log(c->rope_theta);
 }
 
-/* Share of the interpolated frequency at pair i: 0 up to low, 1 from high on. */
+/* The share of the interpolated frequency at pair i: 0 up to low, 1 from high on. */
 static double ramp(double i, double low, double high)
 {
     const double share = (i - low) / (high - low);
@@ -37,7 +37,7 @@ void rope_init(struct rope *out, const struct gptoss_config *c)
     }
     low = low < 0 ? 0 : low;
     high = high > c->head_dim - 1 ? c->head_dim - 1 : high;
-    high = high > low ? high : low + 0.001; /* as Transformers: no division by zero */
+    high = high > low ? high : low + 0.001; /* as in Transformers: avoids division by zero */
     if (c->rope_factor > 1)
         out->concentration = (float)(0.1 * log(c->rope_factor) + 1);
     for (int i = 0; i < n_pairs; i++) {

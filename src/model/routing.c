@@ -54,7 +54,7 @@ static int count_distinct(const int32_t *ids, int n, bool *seen, int n_experts)
     return count;
 }
 
-/* Adds up the layers' distinct experts of one text. */
+/* Adds up the numbers of distinct experts of one text, over all layers. */
 static enum osp_status add_text(double *sum, struct model *m, const struct batch *b, int32_t *ids,
                                 bool *seen)
 {

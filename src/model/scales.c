@@ -1,11 +1,12 @@
-/* The values of MXFP4 scales: 255 is NaN (OCP MX, E8M0), which would reach every logit. */
+/* Checks the E8M0 scales of MXFP4 tensors: 255 is NaN (OCP MX), which would propagate to every
+ * logit. */
 #include <string.h>
 
 #include "model/weight_table.h"
 
 enum { SCALE_NAN = 0xff };
 
-/* Writes "[3, 5, 1]": where the scale with this number lies. */
+/* Writes the index of scale `at` as text: "[3, 5, 1]". */
 static char *place_text(char out[ST_SHAPE_TEXT_BYTES], const struct st_tensor *t, int64_t at)
 {
     int64_t index[SAFETENSORS_DIMS_MAX];

@@ -9,17 +9,18 @@
 #include "model/stage_steps.h"
 
 enum {
-    N_LAYERS = 2, /* one with a window, one without */
+    N_LAYERS = 2, /* one sliding-window layer, one full layer */
     ROWS_MAX = 128,
-    TEXT_PAGES = 4, /* of the text of many rows; the pages of single rows follow */
+    TEXT_PAGES = 4, /* of the long sequence; one page for each other sequence follows */
     PAGES = TEXT_PAGES + ROWS_MAX
 };
 
-/* Inputs rounded to 16 bits cost 0.2 % of a product, to 8 bits 0.5 to 3 %. Experts are two in a
- * row, and attention reads keys and values that such products made. */
+/* Inputs rounded to 16 bits add an error of 0.2 % to a matmul, to 8 bits 0.5 to 3 %. In stage
+ * experts two such matmuls follow each other, and attention reads keys and values from such
+ * matmuls. */
 static const double ERROR_MAX = 0.01, TWICE_ROUNDED_ERROR_MAX = 0.03;
 
-/* Steps: consecutive rows of one text, or rows that are a text each. */
+/* Steps: consecutive rows of one sequence, or one row of each of several sequences. */
 static const struct run {
     enum phase phase;
     int n_rows;
@@ -34,12 +35,12 @@ enum { N_RUNS = sizeof(runs) / sizeof(runs[0]) };
 struct selfcheck {
     struct model *device, *oracle;
     struct stage_check *checks; /* (n) */
-    int n, n_done;              /* n_done: positions of the text */
-    float *have, *want;         /* (ROWS_MAX, widest) of an output */
+    int n, n_done;              /* n_done: positions of the sequence that were computed */
+    float *have, *want;         /* (ROWS_MAX, widest): an output of the device, and of the oracle */
     struct batch *b;
 };
 
-/* ---- a step's batch ---- */
+/* ---- the batch of a step ---- */
 
 static void *writable(struct batch *b, int32_t offset)
 {
@@ -138,13 +139,13 @@ static enum osp_status compare(struct selfcheck *s, struct stage_check *check,
     TRY(s->oracle->ops->read(s->oracle->be, s->want, want->data, n_bytes));
     error = want->dtype == DTYPE_I32 ? error_of_ids(s->have, s->want, n)
                                      : error_of_floats(s->have, s->want, n);
-    if (!(error <= check->error)) /* NaN too */
+    if (!(error <= check->error)) /* also if it is NaN */
         check->error = error;
 out:
     return st;
 }
 
-/* Leaves the oracle's numbers in the device's activations. */
+/* Runs a stage on both, and copies the oracle's outputs into the device's activations. */
 static enum osp_status check_stage(struct selfcheck *s, int i)
 {
     const struct stage_outputs have = stage_outputs(s->device, i);

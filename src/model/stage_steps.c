@@ -41,7 +41,7 @@ void stage_steps_release(struct model *m)
     m->stage_steps = NULL;
 }
 
-/* Of stage sample only what it writes for every sample. */
+/* Of stage sample, only the tensors that are written for every sample. */
 static bool is_output(enum stage stage, const struct stage_field *f)
 {
     if (stage == STAGE_sample)

@@ -1,4 +1,5 @@
-/* Opens a checkpoint, holds it against the config and the weight table, and closes it again. */
+/* Validates a checkpoint: opens it, checks it against the config and the weight table, and closes
+ * it. */
 #include "model/validate.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* Looks a checkpoint over without a device: everything that opening a model would refuse is refused
- * here, and the contents of the files are reported. */
+/* Validates a checkpoint without a device: returns every error that opening a model would return,
+ * and reports what the files contain. */
 #ifndef MODEL_VALIDATE_H
 #define MODEL_VALIDATE_H
 
 #include "model/weights.h"
 
 struct inspection {
-    char *folder;       /* that holds config.json, maybe the original/ of the given one; owned */
+    char *folder; /* the folder with config.json, possibly original/ inside the given one; owned */
     const char *layout; /* "hf mxfp4", "hf bf16", "original" */
     int n_files, n_sliding_layers;
     int64_t n_tensors, file_bytes, data_bytes;
@@ -16,7 +16,7 @@ struct inspection {
 
 struct inspect_options {
     const char *path;
-    bool read_all; /* every byte, with progress; else headers and scales only */
+    bool read_all; /* read every byte, with progress; else only headers and scales */
     load_progress_fn *progress;
     void *progress_ctx;
 };

@@ -1,4 +1,5 @@
-/* The table of a gpt-oss's tensors, for the layout of Transformers and openai's own. */
+/* The tensors of a gpt-oss checkpoint, in the layout of Transformers and in OpenAI's original
+ * one. */
 #include "model/weight_table.h"
 
 #include <stdio.h>
@@ -18,8 +19,8 @@ const struct weight_rule global_rules[] = {
 };
 const int n_global_rules = sizeof global_rules / sizeof global_rules[0];
 
-/* The fused q, k, v of original/ fill three slots from wqkv[0] or bqkv[0] on: rows of q, then k,
- * then v. */
+/* The fused qkv tensor of original/ fills three slots, from wqkv[0] or bqkv[0] on: rows of q, then
+ * k, then v. */
 const struct weight_rule layer_rules[] = {
     {LAYER(attn_norm),
      "input_layernorm.weight",

@@ -1,10 +1,11 @@
-/* The table of a gpt-oss's tensors: name in each layout, form, shape in letters, slot. */
+/* The table of a gpt-oss checkpoint's tensors: the name in each layout, the kind, the shape in
+ * letters, and the slot that it fills. */
 #ifndef MODEL_WEIGHT_TABLE_H
 #define MODEL_WEIGHT_TABLE_H
 
 #include "model/weights.h"
 
-/* Letters of shapes; their values come from the config. */
+/* Letters of shapes; the config has their values. */
 enum letter { L_NONE, L_C, L_HD, L_KD, L_QKV, L_H, L_E, L_F, L_2F, L_V, N_LETTERS };
 
 enum weight_kind {
@@ -13,13 +14,13 @@ enum weight_kind {
     WEIGHT_EXPERTS, /* (E, rows, columns): MXFP4 blocks and scales, or BF16 as (E, columns, rows) */
 };
 
-/* What a tensor counts as in struct weights_report. */
+/* How struct weights_report counts a tensor. */
 enum part { PART_EMBED, PART_HEAD, PART_ATTN, PART_ROUTER, PART_EXPERTS, PART_NORM, N_PARTS };
 
 struct weight_rule {
-    size_t slot;               /* of its tensor in struct weights or struct layer_weights */
-    const char *name;          /* HF; NULL: does not exist there */
-    const char *original_name; /* original/; NULL: does not exist there */
+    size_t slot;               /* offset of its tensor in struct weights or struct layer_weights */
+    const char *name;          /* HF layout; NULL: does not exist there */
+    const char *original_name; /* original/ layout; NULL: does not exist there */
     enum weight_kind weight_kind;
     enum letter shape[3];
     enum part part;
@@ -28,8 +29,8 @@ struct weight_rule {
 extern const struct weight_rule global_rules[], layer_rules[];
 extern const int n_global_rules, n_layer_rules;
 
-/* The rule's name in this layout, without prefix, or NULL when this checkpoint has no such
- * tensor. */
+/* The tensor's name in the layout of this checkpoint, without prefix; NULL: the checkpoint has no
+ * such tensor. */
 const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c);
 
 /* The part whose choice makes the rule's matrix MXFP4; MXFP4_NONE for what never is. */
@@ -37,22 +38,23 @@ unsigned weight_rule_mxfp4_layer(const struct weight_rule *rule);
 /* Whether the checkpoint has it as blocks and scales. */
 bool weight_rule_is_mxfp4(const struct weight_rule *rule, const struct gptoss_config *c);
 
-/* Values of all letters; letters[L_QKV] = letters[L_HD] + 2 * letters[L_KD]. */
+/* Sets the values of all letters; letters[L_QKV] = letters[L_HD] + 2 * letters[L_KD]. */
 void weight_letters(int64_t letters[N_LETTERS], const struct gptoss_config *c);
 
-/* Writes the tensor's whole name; layer < 0 for global rules. suffix: "", or one of those below. */
+/* Writes the tensor's full name; layer < 0 for global tensors. suffix: "", or one of those
+ * below. */
 enum { WEIGHT_NAME_BYTES = 128 };
 void weight_name(char out[WEIGHT_NAME_BYTES], const struct gptoss_config *c, int layer,
                  const char *name, const char *suffix);
 
-/* Calls `visit` for every slot of bound weights with its rule of the HF layout, globals first;
- * the first failure ends it. A head that is the embedding is not visited. */
+/* Calls `visit` for every slot of bound weights with its rule of the HF layout, global ones first;
+ * stops at the first failure. With tied embeddings, the head is not visited. */
 typedef enum osp_status weight_visit_fn(void *ctx, const struct weight_rule *rule, int layer,
                                         struct tensor *slot);
 CHECKED enum osp_status weights_visit(struct weights *w, const struct gptoss_config *c,
                                       weight_visit_fn *visit, void *ctx);
 
-/* Suffixes of a matrix's MXFP4 blocks and scales. */
+/* Suffixes of the names of a matrix's MXFP4 blocks and scales. */
 const char *mxfp4_blocks_suffix(const struct gptoss_config *c);
 const char *mxfp4_scales_suffix(const struct gptoss_config *c);
 

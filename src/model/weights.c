@@ -1,4 +1,4 @@
-/* Binds a checkpoint's tensors to the model's slots by the weight table. */
+/* Binds the tensors of a checkpoint to the model's slots, as the weight table says. */
 #include "model/weights.h"
 
 #include <stdlib.h>
@@ -12,16 +12,16 @@ struct binder {
     const struct checkpoint *c;
     struct weights *w;
     int64_t letters[N_LETTERS];
-    bool *seen;           /* (all tensors of all files, in order) */
+    bool *seen;           /* (all tensors of all files, in order): bound to a slot */
     int64_t copied_bytes; /* of misaligned tensors */
     int64_t part_bytes[N_PARTS];
     int64_t part_elements[N_PARTS];
 };
 
-/* One tensor of the file that a rule asks for. */
+/* A tensor that a rule expects in the files. */
 struct wanted {
     char name[WEIGHT_NAME_BYTES];
-    enum st_dtype dtype, other_dtype; /* either; the same twice for one */
+    enum st_dtype dtype, other_dtype; /* the accepted dtypes; equal if there is only one */
     int n_dims;
     int64_t dim[TENSOR_DIMS_MAX];
     enum part part;
@@ -38,7 +38,8 @@ static void mark_seen(struct binder *b, const struct st_file *file, const struct
     b->seen[first + (size_t)(t - file->tensors)] = true;
 }
 
-/* Matrices exist in two forms, and the config says which: name the other one if it is there. */
+/* A matrix is BF16 or MXFP4, as the config says. If the checkpoint has the other one, the message
+ * names it. */
 static enum osp_status fail_missing(const struct binder *b, const struct wanted *want,
                                     const char *other_name)
 {
@@ -51,7 +52,7 @@ static enum osp_status fail_missing(const struct binder *b, const struct wanted 
                     "%s: tensor %s is missing, expected %s %s; found %s instead, while config.json "
                     "%s MXFP4 %s",
                     b->c->path, want->name, st_dtype_name(want->dtype), shape, other_name,
-                    want->dtype == ST_U8 ? "says" : "does not say",
+                    want->dtype == ST_U8 ? "declares" : "does not declare",
                     want->part == PART_EXPERTS ? "experts" : "for this matrix");
     return fail(OSP_EFORMAT, "%s: tensor %s is missing, expected %s %s in one of %d file%s",
                 b->c->path, want->name, st_dtype_name(want->dtype), shape, b->c->n_files,
@@ -84,7 +85,8 @@ static enum osp_status check_shape(const struct st_file *file, const struct st_t
                 st_shape_text(expected, want->dim, want->n_dims));
 }
 
-/* The format does not align data; loads of elements need it. Rare, so a copy is good enough. */
+/* safetensors does not align data, but loads of elements need it. Misaligned tensors are rare, so
+ * they are copied. */
 static enum osp_status align_data(struct binder *b, const struct st_tensor *t, void **data)
 {
     enum osp_status st;
@@ -93,7 +95,7 @@ static enum osp_status align_data(struct binder *b, const struct st_tensor *t, v
     *data = (void *)(uintptr_t)t->data; /* weights are never written */
     if ((uintptr_t)t->data % st_dtype_bytes(t->dtype) == 0)
         return OSP_OK;
-    TRY(mem_try_aligned(&copy, t->size_bytes, 1, "a tensor that its file does not align"));
+    TRY(mem_try_aligned(&copy, t->size_bytes, 1, "a misaligned tensor"));
     memcpy(copy, t->data, t->size_bytes);
     b->copied_bytes += (int64_t)t->size_bytes;
     b->w->copies[b->w->n_copies++] = copy;
@@ -102,7 +104,7 @@ out:
     return st;
 }
 
-/* Finds and checks; gives the bytes and their dtype. */
+/* Finds and checks a tensor; returns its bytes and their dtype. */
 static enum osp_status take(struct binder *b, const struct wanted *want, const char *other_name,
                             void **data, enum st_dtype *dtype)
 {
@@ -133,7 +135,7 @@ static int count_dims(const enum letter shape[3])
     return n;
 }
 
-/* The tensor as the model sees it: the rule's shape, no data yet. */
+/* The tensor as the model sees it: the rule's shape, without data. */
 static struct tensor shape_tensor(struct binder *b, const struct weight_rule *rule)
 {
     struct tensor t = {.n_dims = count_dims(rule->shape)};
@@ -153,7 +155,7 @@ static struct wanted want_plain(const struct weight_rule *rule, const struct ten
     return want;
 }
 
-/* Rows of q, k and v of one fused tensor as three. */
+/* Splits a fused tensor into the rows of q, k and v. */
 static void split_qkv(const struct binder *b, struct tensor out[3], const struct tensor *fused)
 {
     const int64_t n_rows[3] = {b->letters[L_HD], b->letters[L_KD], b->letters[L_KD]};
@@ -190,7 +192,8 @@ out:
     return st;
 }
 
-/* Blocks (..., rows, columns / 32, 16) and scales (..., rows, columns / 32), maybe in two files. */
+/* Blocks (..., rows, columns / 32, 16) and scales (..., rows, columns / 32), possibly in two
+ * files. */
 static enum osp_status bind_mxfp4(struct binder *b, const struct weight_rule *rule, int layer,
                                   struct tensor *slot)
 {
@@ -220,8 +223,8 @@ out:
     return st;
 }
 
-/* BF16 re-releases keep experts as (E, columns, rows). A down projection may be square, so that no
- * shape would tell: the form of the file decides. */
+/* BF16 re-releases store experts as (E, columns, rows). A down projection may be square, so its
+ * shape does not show the order; BF16 experts are always transposed. */
 static enum osp_status bind_transposed(struct binder *b, const struct weight_rule *rule, int layer,
                                        struct tensor *slot)
 {
@@ -247,7 +250,7 @@ out:
     return st;
 }
 
-/* base: the struct weights (layer < 0) or struct layer_weights that the rule's slot is in. */
+/* base: the struct weights (layer < 0) or struct layer_weights that contains the rule's slot. */
 static enum osp_status bind_rule(struct binder *b, const struct weight_rule *rule, int layer,
                                  void *base)
 {
@@ -262,7 +265,7 @@ static enum osp_status bind_rule(struct binder *b, const struct weight_rule *rul
     return bind_plain(b, rule, layer, slot);
 }
 
-/* ---- all ---- */
+/* ---- all tensors ---- */
 
 static enum osp_status bind_all(struct binder *b)
 {
@@ -279,7 +282,7 @@ out:
     return st;
 }
 
-/* Tables that older exporters save and that follow from the config. */
+/* Tables that older exporters save, and that can be computed from the config. */
 static bool is_ignored(const char *name)
 {
     return str_ends_with(name, "rotary_emb.inv_freq");
@@ -295,7 +298,7 @@ static enum osp_status check_surplus(const struct binder *b)
 
             if (!*seen++ && !is_ignored(name))
                 return fail(OSP_EFORMAT,
-                            "%s: tensor %s: surplus, a gpt-oss of %d layers%s has no such tensor",
+                            "%s: tensor %s: surplus; a gpt-oss of %d layers%s has no such tensor",
                             b->c->files[i].path, name, b->c->config.n_layers,
                             b->c->config.tied_embeddings ? " with tied embeddings" : "");
         }
@@ -307,9 +310,10 @@ static void warn_copied(const struct binder *b)
     char size[16];
 
     if (b->w->n_copies > 0)
-        log_warn("%s: %d tensors are not aligned to their elements and were copied (%s); a header "
-                 "padded to 8 bytes would save that",
-                 b->c->path, b->w->n_copies, format_bytes(size, (double)b->copied_bytes));
+        log_warn(
+            "%s: %d misaligned tensors were copied (%s); pad the safetensors header to 8 bytes "
+            "to avoid it",
+            b->c->path, b->w->n_copies, format_bytes(size, (double)b->copied_bytes));
 }
 
 static void write_report(const struct binder *b, struct weights_report *out)

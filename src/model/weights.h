@@ -1,6 +1,7 @@
-/* Names to slots: which tensor of a checkpoint fills which weight, its shape and its dtypes. One
- * table for all layouts (HF, BF16 re-release, original); a missing, misshapen, mistyped or surplus
- * tensor is an error that names file, tensor, expected and found. */
+/* Binds tensor names to slots: which tensor of a checkpoint fills which weight, with its shape and
+ * dtypes. One table covers all layouts (HF, BF16 re-release, original). A missing or surplus
+ * tensor, or a wrong shape or dtype, is an error that names the file, the tensor, and what was
+ * expected and found. */
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
 
@@ -20,17 +21,17 @@ struct layer_weights {
     struct tensor w_down, b_down;   /* (E, C, F), (E, C) */
 };
 struct weights {
-    struct tensor embed, final_norm, head; /* (V, C), (C), (V, C); head may be embed */
+    struct tensor embed, final_norm, head; /* (V, C), (C), (V, C); tied: head = embed */
     struct layer_weights *layers;          /* (n_layers) */
-    void **copies; /* owned: tensors whose place in the file is not aligned to their elements */
+    void **copies;                         /* owned: copies of misaligned tensors */
     int n_copies;
-    void *quantized; /* owned: what weights_quantize made, one block of memory */
+    void *quantized; /* owned: the matrices that weights_quantize() made, one block of memory */
 };
 
-/* Where the bytes are, for `osprey validate`. */
+/* Where the bytes of a checkpoint are, for `osprey validate`. */
 struct weights_report {
     int64_t embed_bytes, head_bytes, attn_bytes, router_bytes, experts_bytes, norm_bytes;
-    /* Active: what one token is multiplied with, so without the table of the embedding. */
+    /* Active: the weights that one token is multiplied with, so without the embedding table. */
     int64_t n_parameters, n_active_parameters;
 };
 
@@ -39,8 +40,8 @@ CHECKED enum osp_status weights_bind(struct weights *out, const struct checkpoin
                                      struct weights_report *report /* may be NULL */);
 void weights_release(struct weights *w); /* accepts zeroed */
 
-/* Reads all MXFP4 scales (4 % of a checkpoint, so after the prefetch) and refuses NaN ones. Only
- * for a checkpoint that weights_bind accepted. */
+/* Reads all MXFP4 scales (4 % of a checkpoint, so call it after the prefetch) and returns an error
+ * for NaN. Only for a checkpoint that weights_bind() accepted. */
 CHECKED enum osp_status weights_check_scales(const struct checkpoint *c);
 
 #endif

@@ -51,7 +51,7 @@ static void quantize_bound(struct bound *b, unsigned mxfp4_layers, int n_threads
     succeeds(weights_quantize(&b->weights, &b->checkpoint, &opt, &b->report));
 }
 
-/* Folder of a layout, and a new folder to write to. Both strings to free(). */
+/* Folder of a layout, and a new folder to write to. The caller frees both strings. */
 struct paths {
     char *from, *parent, *to;
 };
@@ -200,7 +200,7 @@ static void test_threads_change_nothing(void **state)
     bound_close(&many);
 }
 
-/* e2m1 and E8M0 as the OCP MX specification has them. */
+/* e2m1 and E8M0 as defined by the OCP MX specification. */
 static double mxfp4_value(const struct tensor *t, int64_t i)
 {
     static const double magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
@@ -305,7 +305,7 @@ static void test_shards(void **state)
     paths_free(&p);
 }
 
-/* The tokenizer and similar files are copied, weights of other programs are not. */
+/* The tokenizer and similar files are copied, weights in other formats are not. */
 static void test_side_files(void **state)
 {
     char *from = checkpoint_copy("single"), *path;
@@ -420,7 +420,7 @@ static void test_places_that_are_refused(void **state)
                           "/nowhere/out", 1);
     opt.to = opt.from;
     assert_leaves_nothing(&p, quantize_save(&opt, &report), OSP_EINVAL, "itself",
-                          "the checkpoint that is read", 1);
+                          "output folder is the source checkpoint", 1);
     free(inner);
     paths_free(&p);
 }
@@ -632,7 +632,7 @@ static void test_config_and_tensors_must_agree(void **state)
         {"\"osprey_mxfp4_modules\"",
          "\"other\"",
          OSP_EFORMAT,
-         {"weight is missing", "weight_blocks instead", "does not say"}},
+         {"weight is missing", "weight_blocks instead", "does not declare"}},
         {"\"model.layers.*.self_attn.k_proj\",\n",
          "",
          OSP_EUNSUPPORTED,
@@ -648,7 +648,7 @@ static void test_config_and_tensors_must_agree(void **state)
         {"\"model.layers.*.self_attn.v_proj\"",
          "\"model.layers.*.self_attn.v_proj\", \"lm_head\"",
          OSP_EFORMAT,
-         {"lm_head.weight_blocks is missing", "found lm_head.weight instead", "says"}},
+         {"lm_head.weight_blocks is missing", "found lm_head.weight instead", "declares"}},
         {"\"quant_method\"", "\"osprey\": 1, \"quant_method\"", OSP_OK, {NULL}},
     };
 
