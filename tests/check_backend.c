@@ -26,11 +26,11 @@ static const char *const kv_dtype_names[N_MIXTURES] = {"prefill rows", "both pha
 
 enum { TIMED_RUNS = 3 };
 
-/* X(stage): those that are timed too come with a time_ function */
+/* X(stage): stages that are timed too also have a time_ function */
 static const struct {
     enum stage stage;
     void (*check)(void);
-    void (*time)(int n_rows); /* NULL: moves too little to matter */
+    void (*time)(int n_rows); /* NULL: its time does not matter */
 } stages[] = {
     {STAGE_embed_rmsnorm, check_embed_rmsnorm, NULL},
     {STAGE_attn_qkv, check_attn_qkv, time_attn_qkv},
@@ -56,7 +56,7 @@ static struct stage_cost cost_of(enum stage stage)
     exit(2);
 }
 
-/* The best of a few runs: other processes may be busy here. */
+/* The best of a few runs, since other processes may use the machine. */
 static void print_rate(int i, int n_rows, double read_gbs)
 {
     const struct stage_cost before = cost_of(stages[i].stage);
@@ -95,12 +95,12 @@ static void probe_part(void *ctx, int part, int worker)
     p->sums[part] = sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
 }
 
-/* Bytes a nanosecond of threads that only read: the best of a few rounds. */
+/* Read bandwidth of threads that only read, in bytes/ns: the best of a few rounds. */
 static double read_speed(int n_threads)
 {
     struct reading p = {.n_words = 16 << 20, .n_parts = 64};
     struct pool *pool;
-    uint64_t *words = room(p.n_words * 8), least_ns = UINT64_MAX;
+    uint64_t *words = alloc_poisoned(p.n_words * 8), least_ns = UINT64_MAX;
 
     p.words = words;
     must(pool_open(&pool, n_threads));
@@ -123,7 +123,7 @@ static void print_times(int i, double read_gbs)
         print_rate(i, n_rows, read_gbs);
 }
 
-/* Only the last type is not everywhere. */
+/* Devices may lack only the last type. */
 static int count_kv_types(const struct backend_options *opt)
 {
     enum { N = sizeof(kv_types) / sizeof(kv_types[0]) };
@@ -132,7 +132,7 @@ static int count_kv_types(const struct backend_options *opt)
     return under.ops->kv_dtype(opt, &last) == OSP_OK ? N : N - 1;
 }
 
-/* Gives the number of stages that fail. */
+/* Returns the number of stages that fail. */
 static int check_stages(double read_gbs)
 {
     const bool is_timed = read_gbs > 0 && under.mixture == ALL_PROMPT;
@@ -153,7 +153,7 @@ static int check_stages(double read_gbs)
     return n_failed;
 }
 
-/* The same of a level. */
+/* The same for an ISA. */
 static int check_isa(const struct backend_options *opt, const struct kernels *isa)
 {
     const bool is_untimed = under.is_quick || getenv("CHECK_UNTIMED") != NULL;
@@ -187,10 +187,10 @@ static int check_isa(const struct backend_options *opt, const struct kernels *is
         printf("experts with rounded inputs: relative error %.2g, limit %g\n", worst.int8,
                RELATIVE_ERROR_MAX);
     if (under.is_mxfp8)
-        printf("experts with rows as MXFP8: relative error %.2g, limit %g\n", worst.mxfp8,
+        printf("experts with MXFP8 rows: relative error %.2g, limit %g\n", worst.mxfp8,
                MXFP8_ERROR_MAX);
     if (under.has_codes)
-        printf("attention with integers: error %.2g, limit %g\n", worst.codes, CODES_ERROR_MAX);
+        printf("integer attention: error %.2g, limit %g\n", worst.codes, CODES_ERROR_MAX);
     under.ops->close(under.device);
     return n_failed;
 }

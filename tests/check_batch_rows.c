@@ -30,8 +30,8 @@ static const int row_counts[] = {2, 4, 5, 8, 9, 16, 17, 32, 33, 40, 48, 64, 65, 
 enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]), ROWS_CHECKED = 256 };
 
 static int context, n_seqs, prefill_rows = PREFILL_ROWS;
-static uint64_t *expected;        /* (n_seqs): of a row's logits when it is alone, */
-static uint64_t expected_prefill; /* and of the last row of PREFILL_ROWS */
+static uint64_t *expected;        /* (n_seqs): hash of a row's logits when it runs alone, */
+static uint64_t expected_prefill; /* and of the last of PREFILL_ROWS prefill rows */
 
 static enum dtype kv_dtype(void)
 {
@@ -48,8 +48,8 @@ static int pages_each(void)
 
 /* ---- the model ---- */
 
-/* Numbers of BF16, or scales of F8, from 0.25 to 0.5, both signs; as codes of F8 they are of all
- * sizes up to 1.875. */
+/* Random BF16 numbers, or scales of F8, of magnitude 0.25 to 0.5 and either sign; as F8 codes they
+ * have all magnitudes up to 1.875. */
 static void fill_pages(struct model *m)
 {
     const unsigned mask = kv_dtype() == DTYPE_F8 ? 0x803F : 0x807F; /* no code is NaN */
@@ -87,7 +87,7 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
 
 /* ---- steps ---- */
 
-/* The first n rows are of this kind. */
+/* The first n rows have this phase. */
 static void set_phases(struct batch *b, int n, enum phase phase)
 {
     for (int row = 0; row < n; row++)
@@ -155,7 +155,7 @@ static bool are_finite(const float *logits, int vocab)
 
 /* ---- the check ---- */
 
-/* Runs the batch; out gets a hash of each sample's logits. Gives how many samples have logits
+/* Runs the batch; out gets a hash of each sample's logits. Returns how many samples have logits
  * that are not finite. */
 static int hash_samples(struct model *m, const struct batch *b, float *logits, uint64_t *out)
 {
@@ -202,8 +202,8 @@ static int together(struct model *m, float *logits, int n, int n_prompt)
     }
     free(b);
     if (n_bad > 0)
-        printf("%d rows, %d of a prompt: %d of %d rows have other bits than alone\n", n, n_prompt,
-               n_bad, (n + (n_prompt > 0)) * REPEATS);
+        printf("%d rows, %d of them prefill: %d of %d rows have different bits than alone\n", n,
+               n_prompt, n_bad, (n + (n_prompt > 0)) * REPEATS);
     return n_bad;
 }
 
@@ -220,8 +220,8 @@ static int check(struct model *m, int n_rows_max)
         n_bad += together(m, logits, row_counts[i], PREFILL_ROWS);
     }
     free(logits);
-    printf("rows alone and in steps of up to %d, and a prompt's last beside them: %s\n", n_rows_max,
-           n_bad == 0 ? "the same bits" : "FAILED");
+    printf("rows alone and in steps of up to %d, and the last prefill row beside them: %s\n",
+           n_rows_max, n_bad == 0 ? "the same bits" : "FAILED");
     return n_bad;
 }
 
@@ -236,14 +236,14 @@ struct sampled_rows {
     float logprobs[AHEAD_STEPS][SEQS_MAX];
 };
 
-/* Row of sequence s among n in step k: in every second step the last one comes first. */
+/* The row of sequence s among n in step k: in every second step the order is reversed. */
 static int row_of(int s, int n, int k)
 {
     return k % 2 == 0 ? s : n - 1 - s;
 }
 
-/* Step k of n sequences, as `last` tells or as the step before draws. Positions come again after
- * PREFILL_ROWS steps, for as far reach the pages. */
+/* Step k of n sequences, with the tokens of `last`, or with those that the previous step samples.
+ * Positions repeat after PREFILL_ROWS steps, which the pages have space for. */
 static struct batch *batch_at_step(int n, int k, int vocab, const int32_t *last)
 {
     struct batch *b = batch_of(0, n, 0, vocab);
@@ -330,7 +330,7 @@ static int check_ahead(struct model *m)
     free(copied);
     free(have);
     if (info.runs_pipelined)
-        printf("%d draws of steps that begin while another one runs: %s\n", n_sampled,
+        printf("%d samples of steps that begin while another one runs: %s\n", n_sampled,
                n_bad == 0 ? "the same" : "FAILED");
     return n_bad;
 }
@@ -357,7 +357,7 @@ static void print_stages(const struct stage_cost *before, const struct stage_cos
 }
 
 struct timed_rows {
-    int n, n_prompt; /* n_prompt: behind them, of a prompt */
+    int n, n_prompt; /* n_prompt: prefill rows after them */
 };
 
 static void time_rows(struct model *m, struct timed_rows r, enum phase phase)
@@ -384,7 +384,7 @@ static void time_rows(struct model *m, struct timed_rows r, enum phase phase)
     printf("%4d", r.n);
     if (r.n_prompt > 0)
         printf("+%d", r.n_prompt);
-    printf(" %s: %8.1f us, %7.0f tok/s:", phase == PHASE_PREFILL ? "prompt rows" : "rows",
+    printf(" %s: %8.1f us, %7.0f tok/s:", phase == PHASE_PREFILL ? "prefill rows" : "rows",
            (double)times[STEPS_TIMED / 2] * 1e-3, r.n * 1e9 / (double)times[STEPS_TIMED / 2]);
     print_stages(before, after, n_stages);
 }
@@ -398,8 +398,8 @@ static bool read_rows(struct timed_rows *out, const char *words)
     return *end == '\0' && out->n >= 1 && out->n <= SEQS_MAX && out->n_prompt >= 0;
 }
 
-/* The words behind "time" or "generated": what the model has to have room for; false: they mean
- * nothing. */
+/* Computes the rows that the model needs for the arguments after "time" or "generated"; false if
+ * they are invalid. */
 static bool need_rows(int n, char **words)
 {
     struct timed_rows r;

@@ -1,12 +1,12 @@
-/* Holds the model against Hugging Face Transformers in float32: every checkpoint of
- * tests/golden/model and the bundled one, at the positions that their vectors keep, and the argmax
- * at all positions. Prints one line a prompt and fails when a logit is off by more than 2e-3 or an
- * argmax differs, except at positions where the vectors themselves say that two candidates, or two
- * experts of some layer, lie closer than 1e-4: those are counted and printed.
+/* Compares the model with Hugging Face Transformers in float32: every checkpoint of
+ * tests/golden/model and the bundled one, at the positions that their vectors have, and the argmax
+ * at all positions. Prints one line a prompt. Fails if a logit differs by more than 2e-3, or if an
+ * argmax differs. Positions are excluded, and counted, where the vectors mark the two best tokens,
+ * or two experts of some layer, as closer than 1e-4.
  *
  *     check_golden [NAME ...]     only these configurations
  *
- * CHECK_QUICK in the environment leaves out the long prompts, for builds with sanitizers.
+ * CHECK_QUICK in the environment omits the long prompts, for builds with sanitizers.
  *
  * The format is documented in tools/golden/make_golden.py. */
 #include "base/file.h"
@@ -14,7 +14,7 @@
 #include "worst.h"
 
 enum {
-    STEP_ROWS = 700, /* prompts up to here run in one go, longer ones in such chunks */
+    STEP_ROWS = 700, /* longest prompt in one step, and chunk of longer ones */
     GOLDEN_BYTES_MAX = 64 << 20,
     PROMPT_TOKENS_MAX = 5000,
     QUICK_TOKENS_MAX = 1000
@@ -23,7 +23,7 @@ enum {
 static const double DIFF_MAX = 2e-3;
 static const float MARGIN_MIN = 1e-4f;
 
-/* Name of the vectors and the checkpoint's folder. */
+/* Name of the vectors and folder of the checkpoint. */
 static const struct golden {
     const char *name, *folder;
 } goldens[] = {
@@ -51,7 +51,7 @@ static const void *take(struct reader *r, int64_t n)
     const char *at = r->at;
 
     if (n < 0 || n > (r->end - r->at) / 4) {
-        fprintf(stderr, "%s: the vectors end too early\n", r->name);
+        fprintf(stderr, "%s: the file of vectors is truncated\n", r->name);
         exit(2);
     }
     r->at += 4 * n;
@@ -108,7 +108,7 @@ static struct result compare(const struct prompt *p, int vocab, const struct ste
     return r;
 }
 
-/* Gives whether the prompt passes. */
+/* Returns whether the prompt passes. */
 static bool check_prompt(struct model *m, const char *name, const struct prompt *p)
 {
     const int vocab = model_config(m)->vocab_size;
@@ -129,7 +129,7 @@ static bool check_prompt(struct model *m, const char *name, const struct prompt 
     return passes;
 }
 
-/* Gives the number of prompts that fail. */
+/* Returns the number of prompts that fail. */
 static int check_golden(const struct golden *g)
 {
     char *path = mem_printf("tests/golden/model/%s.vectors", g->name), *data;
@@ -147,7 +147,7 @@ static int check_golden(const struct golden *g)
     n_prompts = take_count(&r);
     m = steps_open(g->folder, 0, STEP_ROWS, 1, PROMPT_TOKENS_MAX);
     if (vocab != model_config(m)->vocab_size)
-        must(fail(OSP_EFORMAT, "%s: made for a vocabulary of %d, the model has %d", path, vocab,
+        must(fail(OSP_EFORMAT, "%s: vocabulary is %d, the model has %d", path, vocab,
                   model_config(m)->vocab_size));
     for (int i = 0; i < n_prompts; i++) {
         const struct prompt p = read_prompt(&r, vocab);
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
 {
     int n_failed = 0;
 
-    setenv("OSPREY_CPU_FEATURES", "ref", 1); /* the oracle; check_isas holds the others to it */
+    setenv("OSPREY_CPU_FEATURES", "ref", 1); /* the oracle; see check_isas for the others */
     printf("%-6s %6s %12s %16s %8s\n", "config", "tokens", "max |diff|", "argmax agrees",
            "excluded");
     for (size_t i = 0; i < sizeof(goldens) / sizeof(goldens[0]); i++)

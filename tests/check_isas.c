@@ -26,24 +26,24 @@ enum {
 
 static const double QUICK_SAME = 0.05;
 
-/* What a type of KV cache may cost, the ISA's kernels included. A GPU's kernels round less than
- * the CPU's: 99.8 % were measured. */
+/* Limits for a type of KV cache, including the ISA's kernels. A GPU's kernels round less than the
+ * CPU's: 99.8 % were measured. */
 static const struct kv_type {
     enum dtype dtype;
     double kl_mean_max, kl_max, same_top_min, gpu_same_top_min;
 } kv_types[] = {{DTYPE_F32, 1e-4, 0.5, 0.98, 0.99},
                 {DTYPE_BF16, 1e-4, 0.5, 0.98, 0.99},
                 {DTYPE_F8, 3e-3, 2, 0.97, 0.97},
-                {DTYPE_I16, 1e-4, 0.5, 0.98, 1 /* no card has it */}};
+                {DTYPE_I16, 1e-4, 0.5, 0.98, 1 /* GPUs do not have it */}};
 enum { N_KV_TYPES = sizeof(kv_types) / sizeof(kv_types[0]) };
 
-static const char CUDA[] = "cuda"; /* as a level */
+static const char CUDA[] = "cuda"; /* used like an ISA */
 
 static const char *const MODEL = "models/osprey-nano";
 
 static struct texts texts;
-static struct router_note notes[TEXTS_MAX * TEXT_TOKENS_MAX];       /* a position: of the oracle */
-static struct router_note other_notes[TEXTS_MAX * TEXT_TOKENS_MAX]; /* of a level */
+static struct router_note notes[TEXTS_MAX * TEXT_TOKENS_MAX];       /* of the oracle, (positions) */
+static struct router_note other_notes[TEXTS_MAX * TEXT_TOKENS_MAX]; /* of an ISA */
 static int vocab;
 static bool is_quick;
 
@@ -56,7 +56,7 @@ static struct model *open_isa(const char *isa, enum dtype kv, int n_threads, int
     return steps_open_kv(MODEL, n_threads, TEXT_TOKENS_MAX, n_seqs, TEXT_TOKENS_MAX, kv);
 }
 
-/* A few texts, where more would prove no more. */
+/* A few texts where more would add nothing. */
 static int few(int n)
 {
     return n < texts.n ? n : texts.n;
@@ -69,13 +69,13 @@ static size_t logits_bytes(int n)
     return (size_t)n * (size_t)vocab * sizeof(float);
 }
 
-/* Where the logits of a text are among those of all. */
+/* The index of a text's logits among those of all texts. */
 static size_t at(int text)
 {
     return (size_t)texts.starts[text] * (size_t)vocab;
 }
 
-/* (positions, V): the logits of the first n texts, one behind the other; free() them. */
+/* (positions, V): the logits of the first n texts, concatenated; the caller frees them. */
 static float *run_texts(struct model *m, int n, int n_chunk, struct router_note *out)
 {
     float *logits = mem_new(logits_bytes(texts.starts[n]));
@@ -92,7 +92,7 @@ static float *run_texts(struct model *m, int n, int n_chunk, struct router_note 
     return logits;
 }
 
-/* Reads the texts; gives what the oracle makes of them. */
+/* Reads the texts; returns the oracle's logits. */
 static float *run_oracle(void)
 {
     struct model *m = open_isa("ref", DTYPE_F32, 0, 1);
@@ -126,7 +126,7 @@ static float *run_isa(const char *isa, enum dtype kv, int n_threads, int n, int 
 
 /* ---- comparisons ---- */
 
-/* Positions at which a router chose other experts than the oracle's. */
+/* Positions at which a router selected other experts than the oracle's. */
 struct others {
     int n;
     double share; /* of the mean divergence */
@@ -148,7 +148,7 @@ static struct others others_of(const struct divergences *d)
     return o;
 }
 
-/* Gives whether the level is close enough over the first n texts. */
+/* Returns whether the ISA is close enough over the first n texts. */
 static bool compare(const char *isa, const struct kv_type *kv, const float *want, const float *have,
                     int n)
 {
@@ -187,12 +187,12 @@ static bool repeats(const char *isa, enum dtype kv, const float *want)
     for (int i = 0; i < few(TEXTS_FEW); i++)
         same &= is_same(have, want, i);
     if (!same)
-        printf("%-9s other bits row by row on one thread   FAIL\n", isa);
+        printf("%-9s different bits row by row on one thread   FAIL\n", isa);
     free(have);
     return same;
 }
 
-/* All sequences to their ends, a step after the other, in chunks of lengths that differ. */
+/* Runs all sequences to their ends, step by step, in chunks of different lengths. */
 static void run_batched(struct model *m, struct steps_seq *seqs, int n)
 {
     struct steps_chunk chunks[STEPS_SEQS_MAX];
@@ -211,8 +211,8 @@ static void run_batched(struct model *m, struct steps_seq *seqs, int n)
     }
 }
 
-/* The same bits with several texts in the same steps: only CUDA; tests/unit/test_forward.c
- * checks the CPU's ISAs. */
+/* The same bits with several texts in the same steps. Only CUDA: tests/unit/test_forward.c checks
+ * the ISAs of the CPU. */
 static bool mixes(enum dtype kv, const float *want)
 {
     const int n = few(STEPS_SEQS_MAX);
@@ -239,15 +239,15 @@ static bool mixes(enum dtype kv, const float *want)
 
 /* ---- ISAs ---- */
 
-/* The oracle is not compared with itself, and a GPU has no pages of integers. */
+/* The oracle is not compared with itself, and a GPU does not have I16 pages. */
 static bool has_type(const char *isa, enum dtype kv)
 {
     return !(kv == DTYPE_F32 && strcmp(isa, "ref") == 0) &&
            !(kv == DTYPE_I16 && strcmp(isa, CUDA) == 0);
 }
 
-/* Gives the number of failures. Of the oracle the cache's rounding alone is left, for which few
- * texts do. */
+/* Returns the number of failures. For the oracle, only the cache's rounding remains, so a few texts
+ * suffice. */
 static int check_isa(const char *isa, const float *want)
 {
     const bool is_ref = strcmp(isa, "ref") == 0;
@@ -262,7 +262,7 @@ static int check_isa(const char *isa, const float *want)
             continue;
         have = run_isa(isa, kv->dtype, 0, n, is_ref ? TEXT_TOKENS_MAX : CHUNK_ROWS);
         n_failed += !compare(isa, kv, want, have, n);
-        if (!is_ref) /* test_forward.c does it for that one */
+        if (!is_ref) /* test_forward.c checks that for the oracle */
             n_failed += !repeats(isa, kv->dtype, have);
         if (strcmp(isa, CUDA) == 0)
             n_failed += !mixes(kv->dtype, have);
@@ -282,7 +282,7 @@ static int isas_available(const char *out[KERNEL_ISAS_MAX + 1])
     if (backend_find(CUDA) != NULL)
         out[n++] = CUDA;
     else
-        printf("%-9s not here: %s\n", CUDA, fail_message());
+        printf("%-9s not available: %s\n", CUDA, fail_message());
     return n;
 }
 
@@ -307,6 +307,6 @@ int main(int argc, char **argv)
         if (is_wanted(isas[i], argv + 1, argc - 1))
             n_failed += check_isa(isas[i], want);
     free(want);
-    printf("%d failures; %d levels are here\n", n_failed, n);
+    printf("%d failures; %d ISAs available\n", n_failed, n);
     return n_failed > 0;
 }

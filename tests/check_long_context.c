@@ -24,14 +24,14 @@ enum {
     H = 64,
     K = 8,
     D = 64,
-    C = 64, /* model width of the rotated rows: their products are not what is tested */
+    C = 64, /* model width of the rotated rows; their matmul is not what is tested */
     END = 131072,
     QUICK_END = 8192,
     ROWS_MAX = 256,
     HEADS_CHECKED = 2
 };
 
-/* Of 1 + |value|. Prefill rows on a GPU have queries and weights of bf16: the queries are
+/* Relative to 1 + |value|. A GPU has bf16 queries and weights for prefill rows: the queries are
  * rounded here, too. */
 static const double ERROR_MAX = 2e-5, ROUNDED_ERROR_MAX = 4e-3;
 
@@ -83,7 +83,7 @@ static void back(struct tensor *host, const struct tensor *t)
 }
 
 enum { KEPT_MAX = 32 };
-static void *kept[KEPT_MAX]; /* what main() frees */
+static void *kept[KEPT_MAX]; /* freed by main() */
 static int n_kept;
 
 static void *keep(int64_t size_bytes)
@@ -105,7 +105,7 @@ static struct tensor floats(uint64_t what, int64_t rows, int64_t columns, float 
 
 /* ---- pages ---- */
 
-/* Any words are numbers between 1/2 and 2, or their opposites: bf16 in pairs, or float32. */
+/* Any word is a number with a magnitude between 1/2 and 2: two of bf16, or one of float32. */
 static struct tensor pages_of(enum dtype dtype)
 {
     struct tensor t = {.dtype = dtype, .n_dims = 5, .dim = {n_pages(), 2, K, PAGE_TOKENS, D}};
@@ -198,7 +198,7 @@ static void report(const char *what, const char *phase, int window, double error
 /* ---- attention ---- */
 
 struct head_check {
-    const struct attn_args *a; /* of the host */
+    const struct attn_args *a; /* in host memory */
     bool is_rounded;
     double errors[ROWS_MAX];
 };
@@ -293,7 +293,7 @@ static void check_attn(struct pool *pool, const struct attn_args *host, const st
     for (int i = 0; i < 3 && is_in_worker; i++) {
         run_chunks(a, phase, chunks[i]);
         back(&checked.att, &a->att);
-        report("bits of other chunks", name, a->window_tokens,
+        report("bits with other chunks", name, a->window_tokens,
                memcmp(whole, checked.att.data, size_bytes) == 0 ? 0 : 1, 0);
     }
     free(whole);
@@ -371,7 +371,7 @@ static void note_head(double *error, const float *found, const struct tensor *w,
         *error = worst_of(*error, fabs((double)found[d] - x[d]) / (1 + fabs(x[d])));
 }
 
-/* Only the last pages: the stage needs no others. */
+/* Only the last pages, because the stage needs no others. */
 static struct batch *last_batch(void)
 {
     struct batch *b = batch_of(0, n_rows, PHASE_DECODE);

@@ -20,9 +20,9 @@ enum {
     SLEEPS = 50,     /* loops after a pause */
     PAUSE_US = 2000, /* longer than the workers spin */
     IDLE_US = 500 * 1000,
-    WAKES = 200, /* of the other thread */
+    WAKES = 200, /* wake-ups of the other thread */
     WAKE_EVERY_US = 1000,
-    WORK_NS = 200 * 1000, /* a part of a stage of a decode step */
+    WORK_NS = 200 * 1000, /* a typical part of a stage of a decode step */
     THREADS_MAX = 256
 };
 
@@ -90,7 +90,7 @@ static double spinning_us(struct pool *p)
     return best;
 }
 
-/* Median of the loops that find the workers asleep. */
+/* Median over loops that find the workers asleep. */
 static double sleeping_us(struct pool *p)
 {
     double times[SLEEPS];
@@ -167,7 +167,7 @@ static void measure_other(struct pool *p, int n_threads, double *p50_us, double 
     *p99_us = o.late_us[WAKES * 99 / 100];
 }
 
-/* ---- all of it ---- */
+/* ---- measurements ---- */
 
 static bool measure(int n_threads, const char *affinity)
 {
@@ -200,6 +200,6 @@ int main(void)
         n_bad += !measure(n, "off");
         n_bad += !measure(n, "cores");
     }
-    printf("%d of the idle pools used the CPU\n", n_bad);
+    printf("%d idle pools used the CPU\n", n_bad);
     return n_bad > 0;
 }

@@ -13,12 +13,12 @@
 
 enum {
     CHUNK_ROWS = 128,
-    EVERY = 4,       /* positions whose logits are compared, */
-    EVERY_LONG = 16, /* in texts past LONG, */
+    EVERY = 4,       /* in short texts: compared positions, */
+    EVERY_LONG = 16, /* in texts longer than LONG, */
     LONG = 1024,
-    ALL_FIRST = 160, /* but for these, past the window's edge, */
-    ALL_LAST = 64,   /* and these */
-    TOPS_SPARED = 2  /* positions of a short text that may differ beyond the share */
+    ALL_FIRST = 160, /* and all of these, past the edge of the window, */
+    ALL_LAST = 64,   /* and all of these at the end */
+    TOPS_SPARED = 2  /* positions of a short text that may differ in addition to the share */
 };
 
 static const struct limits {
@@ -92,7 +92,7 @@ static struct batch *chunk(int first, int n_rows, int vocab)
     return b;
 }
 
-/* (compared, V) logits; free() them. */
+/* (compared, V) logits; the caller frees them. */
 static float *run_texts(struct model *m)
 {
     const int vocab = model_config(m)->vocab_size;
@@ -115,7 +115,7 @@ static float *run_texts(struct model *m)
 
 /* ---- distributions ---- */
 
-/* Gives whether the device is close enough. */
+/* Returns whether the device is close enough. */
 static bool compare(const char *device, const struct limits *l, const float *want,
                     const float *have, int vocab)
 {
@@ -151,7 +151,8 @@ static bool is_same_on_device(struct model *m, const struct tensor *made, const 
     return same;
 }
 
-/* Gives the number of weights of the first layer that differ from the host's, packed. */
+/* Returns the number of weights of the first layer that differ from the packed weights of the
+ * host. */
 static int check_weights(const char *device)
 {
     struct model *m = open_shape(device, NULL, DTYPE_NONE);
@@ -178,7 +179,7 @@ static int check_weights(const char *device)
     return n_wrong;
 }
 
-/* Whether the device makes weights itself. */
+/* Whether the device generates weights itself. */
 static bool is_in_worker(const char *device)
 {
     const struct backend_ops *ops = backend_find(device);

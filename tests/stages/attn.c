@@ -1,8 +1,8 @@
-/* The stage attn, over pages of each type, at the edges of pages, windows and splits; a row
- * alone. */
+/* Checks stage attn with pages of each type, at the edges of pages, windows and splits, and rows
+ * alone in a batch. */
 #include "stages/harness.h"
 
-/* Any integer that a page may hold; some slots have the largest, so that sums come near their
+/* Any integer that a page may have; some slots have the largest, so that sums come near their
  * limit. */
 static int16_t some_code(int which, int D, int64_t i)
 {
@@ -12,7 +12,7 @@ static int16_t some_code(int which, int D, int64_t i)
     return (int16_t)(limit * (i / D % 11 == 3 ? copysign(1, share) : share));
 }
 
-/* A number of the fill at hand, in the type of the cache. */
+/* Stores a random number in the dtype of the cache. */
 static void put_element(struct naive_element e, enum dtype dtype, int which, int D, int64_t i)
 {
     const float value = random_at(i, 1);
@@ -32,8 +32,8 @@ static void put_element(struct naive_element e, enum dtype dtype, int which, int
     }
 }
 
-/* Random keys and values at the positions of a sequence, from the first page on that the batch has;
- * all other slots and the columns beyond D stay NaN. */
+/* Random keys and values at the positions of a sequence, from the first page that the batch has;
+ * all other slots, and the columns beyond D, stay NaN. */
 static void fill_cache(struct tensor *kv, const struct batch *b, int seq, enum page_group group)
 {
     const struct batch_seq *s = &BATCH_SEQS(b)[seq];
@@ -88,7 +88,7 @@ static struct batch *only_row(const struct batch *b, int row)
     return one;
 }
 
-/* A row alone has the same bits as among the others. */
+/* A row alone in a batch must have the same bits as among others. */
 static void compare_alone(const struct attn_args *a, const struct batch *b, int row)
 {
     const size_t row_bytes = (size_t)a->att.dim[1] * sizeof(float);
@@ -100,7 +100,7 @@ static void compare_alone(const struct attn_args *a, const struct batch *b, int 
     memcpy(alone.q.data, row_of(&a->q, row), row_bytes);
     RUN(attn, one, &alone);
     if (memcmp(alone.att.data, row_of(&a->att, row), row_bytes) != 0) {
-        printf("    KV %s, window %d, position %d, kind %d: a row alone has other bits\n",
+        printf("    KV %s, window %d, position %d, phase %d: a row alone has different bits\n",
                dtype_name(a->kv.dtype), a->window_tokens, BATCH_POSITIONS(b)[row],
                BATCH_PHASES(b)[row]);
         worst.stage = INFINITY;
@@ -109,8 +109,7 @@ static void compare_alone(const struct attn_args *a, const struct batch *b, int 
     free(one);
 }
 
-/* A device of its own rounds the queries and weights of prompts to bf16, in pages of 16 bits or
- * less. */
+/* A GPU rounds queries and weights of prefill rows to bf16 if pages have 16 bits or less. */
 static bool rounds_weights(const struct attn_args *a, const struct batch *b, int row)
 {
     return under.is_in_worker && a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == 64 &&
@@ -184,13 +183,13 @@ void check_attn(void)
     static const int windows[] = {0, 128, 1, 5};
     const struct span start = {0, 130}, page = {62, 4}, window = {126, 5}, far = {5000, 9};
     const struct span several[] = {{0, 1}, {63, 1}, {64, 1}, {127, 1}, {128, 1}, {129, 17}};
-    const struct span split[] = {{510, 4}, {1023, 1}, {1024, 1}, {700, 1}}; /* borders of 512 */
-    /* where a device may divide keys into more, or larger, parts */
+    const struct span split[] = {{510, 4}, {1023, 1}, {1024, 1}, {700, 1}}; /* split borders */
+    /* where a device may divide keys into more or larger splits */
     const struct span isas[] = {{286, 4}, {510, 4}, {1022, 4}, {2047, 2}, {4094, 3}, {8191, 2}};
-    const struct span many[] = {{205, 5}, {700, 4}}; /* for blocks that have all keys of a row */
+    const struct span many[] = {{205, 5}, {700, 4}}; /* for row blocks that see all keys of a row */
     const struct span last = {131070, 2};
 
-    if (under.is_quick) { /* with a window what it needs to be seen */
+    if (under.is_quick) { /* with a window, only cases that show its effect */
         check_attn_case(&window, 1, 5, 5, 64, 128);
         check_attn_case(several, 6, 8, 1, 64, 128);
     }

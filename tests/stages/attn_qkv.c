@@ -1,7 +1,7 @@
-/* The stage attn_qkv: products, rotation, and what is put into pages of each type. */
+/* Checks stage attn_qkv: matmuls, rotation, and what is stored in pages of each type. */
 #include "stages/harness.h"
 
-/* The distance of neighbours among the numbers of E4M3 near x. */
+/* The distance between adjacent E4M3 numbers near x. */
 static double naive_f8_step(double x)
 {
     int exponent;
@@ -25,7 +25,7 @@ static void compare_q(const struct attn_qkv_args *a, const struct batch *b, int 
     }
 }
 
-/* What a row's key or value element should be. */
+/* The expected value of an element of a row's key or value. */
 static double expected_kv(const struct attn_qkv_args *a, const struct batch *b, int row, int which,
                           int head, int d)
 {
@@ -41,8 +41,8 @@ static double expected_kv(const struct attn_qkv_args *a, const struct batch *b, 
     return all[d];
 }
 
-/* Of a cache of F32 the values count; the others must hold exactly what rounding its values
- * gives. */
+/* Compares the values of an F32 cache with the expected ones. A cache of another type must have
+ * exactly the rounded F32 values. */
 static void compare_kv(const struct attn_qkv_args *a, const struct attn_qkv_args *f32,
                        const struct batch *b, int row, int which, int head)
 {
@@ -63,8 +63,8 @@ static void compare_kv(const struct attn_qkv_args *a, const struct attn_qkv_args
             note_wrong("bf16 of a key or value", found == naive_round(exact, 8, -126), true);
         else if (a->kv.dtype == DTYPE_I16)
             note_wrong("i16 of a key or value", fabs(found - exact) <= 0.503 * scale,
-                       true); /* the product of 24 bits */
-        else /* the division of our side is not theirs: near a tie either side will do */
+                       true); /* the product has 24 bits */
+        else /* this division may differ from the device's: near a tie either neighbour is right */
             note_wrong("f8 of a key or value",
                        fabs(found - exact) <= 1.00001 * scale * naive_f8_step(exact / scale) / 2,
                        true);
@@ -76,7 +76,7 @@ static void compare_kv(const struct attn_qkv_args *a, const struct attn_qkv_args
              1);
 }
 
-/* Slots of the cache that hold something after the stage: exactly those of the rows. */
+/* Counts the slots of the cache that were written; these must be exactly those of the rows. */
 static int64_t count_written(const struct tensor *kv)
 {
     int64_t n = 0;

@@ -1,8 +1,8 @@
-/* The stage experts: tokens spread over them in several ways, in each type and layout of
+/* Checks stage experts with several distributions of tokens, and each dtype and layout of
  * weights. */
 #include "stages/harness.h"
 
-/* The routing: all tokens to the same experts, experts without tokens, and a mixture. */
+/* The routing: all tokens to the same experts, experts without tokens, or random. */
 enum spread { SPREAD_ONE, SPREAD_EVEN, SPREAD_RANDOM, N_SPREADS };
 
 static int32_t chosen(enum spread spread, int token, int rank, int E)
@@ -73,7 +73,7 @@ static void compare_experts(const struct experts_args *a, int t, struct squares 
     }
 }
 
-/* One case's relative error, of its rows of each kind. */
+/* The relative error of a case, for rows of each phase. */
 static void note_squares(const struct squares s[2])
 {
     for (int phase = 0; phase < 2; phase++) {
@@ -95,7 +95,7 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
 
     const bool is_rounded = under.has_rounding && (under.is_in_worker || layout == LAYOUT_ROWS);
     const bool is_coarse = dtype == DTYPE_MXFP4 ? under.has_int8 : is_rounded;
-    struct squares squares[2] = {{0}}; /* of rows of each kind */
+    struct squares squares[2] = {{0}}; /* of rows of each phase */
     struct experts_args ours;
 
     a.w_up.layout = a.w_down.layout = layout;
@@ -128,7 +128,7 @@ void check_experts(void)
 
 void time_experts(int T)
 {
-    const int E = T == 1 ? A20 : E20; /* one token reads four experts, wherever they lie */
+    const int E = T == 1 ? A20 : E20; /* one token reads four experts */
     struct batch *b = rows_batch(T, 1);
     struct experts_args a = some_experts(T, E, A20, C20, F20, DTYPE_MXFP4), ours;
 

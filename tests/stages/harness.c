@@ -28,7 +28,7 @@ void note_wrong(const char *what, int64_t found, int64_t expected)
 
 /* ---- tensors ---- */
 
-void *room(int64_t size_bytes)
+void *alloc_poisoned(int64_t size_bytes)
 {
     void *data;
 
@@ -44,9 +44,9 @@ struct tensor shaped(enum dtype dtype, int n_dims, const int64_t *dim)
 
     memcpy(t.dim, dim, (size_t)n_dims * sizeof(*dim));
     n = tensor_elements(&t);
-    t.data = room(dtype == DTYPE_MXFP4 ? n / 2 : tensor_bytes(&t));
+    t.data = alloc_poisoned(dtype == DTYPE_MXFP4 ? n / 2 : tensor_bytes(&t));
     if (dtype == DTYPE_MXFP4)
-        t.scales = room(n / MXFP4_BLOCK);
+        t.scales = alloc_poisoned(n / MXFP4_BLOCK);
     return t;
 }
 
@@ -134,8 +134,8 @@ double rounded_dot(const struct tensor *w, int64_t r, const float *x)
     return sum;
 }
 
-/* Row r of an MXFP4 matrix times x as MXFP8: blocks of 32 under the smallest power of two by
- * which all of them are within 448. */
+/* Row r of an MXFP4 matrix times x as MXFP8: each block of 32 is scaled by the smallest power of
+ * two that brings all of its values within 448. */
 double mxfp8_dot(const struct tensor *w, int64_t r, const float *x)
 {
     double sum = 0;
@@ -237,6 +237,6 @@ struct tensor cache_of(enum dtype dtype, int n_pages, int n_heads, int head_dim)
     struct tensor t = {
         .dtype = dtype, .n_dims = 5, .dim = {n_pages, 2, n_heads, PAGE_TOKENS, head_dim}};
 
-    t.data = room(2 * n_pages * n_heads * naive_side_bytes(&t));
+    t.data = alloc_poisoned(2 * n_pages * n_heads * naive_side_bytes(&t));
     return t;
 }

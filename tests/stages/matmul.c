@@ -1,4 +1,4 @@
-/* The stages attn_out, route and logits. */
+/* Checks the stages attn_out, router and logits. */
 #include "stages/harness.h"
 
 static void check_attn_out_case(int T, int C, int Q, enum dtype dtype, enum dtype bias_dtype)
@@ -23,7 +23,7 @@ static void check_attn_out_case(int T, int C, int Q, enum dtype dtype, enum dtyp
     free(b);
 }
 
-/* MXFP4 where its products are exact but for the rounding of the inputs. */
+/* MXFP4, whose products are exact except for the rounding of the inputs. */
 void check_attn_out(void)
 {
     for (int i = 0; i < under.n_row_counts; i++) {
@@ -35,7 +35,7 @@ void check_attn_out(void)
     }
 }
 
-/* How many experts come before e: larger logit, or the same and a lower id. */
+/* How many experts precede e: larger logit, or the same logit and a lower id. */
 static int rank_of(const double *z, int n, int e)
 {
     int rank = 0;
@@ -79,7 +79,7 @@ static void drop_router_args(struct router_args *a)
         drop(&a->router_logits);
 }
 
-/* Every second expert is the one before it again: exact ties. */
+/* Every second expert is a copy of the previous one: exact ties. */
 void check_router(void)
 {
     static const struct {
@@ -115,7 +115,7 @@ void check_logits(void)
                                 .y = FILLED(1, DTYPE_F32, T, C),
                                 .head = FILLED(0.2, plain_types[i % 2], V, C)};
 
-        for (int r = 0; r < R; r++) /* backwards, and some rows twice */
+        for (int r = 0; r < R; r++) /* in reverse order, and some rows twice */
             ((struct batch_sample *)BATCH_SAMPLES(b))[r].row = T - 1 - r / 2;
         RUN(logits, b, &a);
         for (int r = 0; r < R; r++)

@@ -1,4 +1,4 @@
-/* A stage's tensors on their way to a device with memory of its own, and back: harness.h. */
+/* Uploads a stage's tensors to a device with memory of its own, and downloads them: harness.h. */
 #include "stages/harness.h"
 
 static struct tensor *tensor_at(void *args, const struct stage_field *f)
@@ -28,7 +28,7 @@ void move_there(struct mirror *m, void *args)
         const struct tensor host = *t;
 
         if (t->data == NULL)
-            continue; /* the stage does without */
+            continue; /* the stage does not use it */
         if (fields[i].access == ACCESS_WEIGHT) {
             if (t->layout != LAYOUT_PACKED)
                 must(under.ops->pack(under.device, t, &host));

@@ -1,4 +1,4 @@
-/* Stages of whole rows: embed and join. */
+/* Checks the stages embed_rmsnorm and residual_rmsnorm. */
 #include "stages/harness.h"
 
 void check_embed_rmsnorm(void)

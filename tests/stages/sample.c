@@ -1,9 +1,9 @@
-/* The stage sample: greedy tokens and log-probabilities, logits that are no numbers, penalties,
- * biases, masks and likeliest tokens against float64, and draws against the CPU's. */
+/* Checks stage sample: greedy tokens and log-probabilities, logits that are not finite; penalties,
+ * biases, masks and likeliest tokens against float64; sampled tokens against the CPU's. */
 #include "backend/logits_process.h"
 #include "stages/harness.h"
 
-/* Settings of every kind, from hardly any to one of few candidates left. */
+/* Settings of every kind, from almost unrestricted to a few candidates. */
 static struct batch_sample some_sample(int row)
 {
     static const float shares[] = {1, 0.9f, 0.5f, 0.05f}, mins[] = {0, 0.1f};
@@ -18,7 +18,7 @@ static struct batch_sample some_sample(int row)
                                  .seed = fill_id()};
 }
 
-/* The tokens that the CPU draws with the same settings, seeds and logits. */
+/* The tokens that the CPU samples with the same settings, seeds and logits. */
 static void draw_on_cpu(int32_t *tokens, const struct sample_args *args, const struct batch *b)
 {
     const struct backend_ops *cpu_ops = backend_find("cpu");
@@ -45,8 +45,8 @@ static void draw_on_cpu(int32_t *tokens, const struct sample_args *args, const s
 
 /* ---- rows with penalties, biases and masks ---- */
 
-/* What row r asks for, besides some_sample(): every third has no list of a kind, and a few have
- * odd ones. */
+/* The lists of row r, in addition to some_sample(): every third row lacks one kind of list, and a
+ * few have unusual ones. */
 enum odd { NOTHING_ALLOWED, ONE_ALLOWED, ALL_BIASED_AWAY, LAST_IS_SEEN, PENALTIES_OFF, PLAIN };
 
 static bool has_list(int row, int kind)
@@ -54,7 +54,7 @@ static bool has_list(int row, int kind)
     return (row + kind) % 3 != 0;
 }
 
-/* Of a few ids, of many, of all. */
+/* Lists of a few ids, of many, of all. */
 static bool is_listed(int row, int id, int kind)
 {
     static const double shares[] = {0.002, 0.1, 0.6, 1};
@@ -67,7 +67,7 @@ static float some_number(int row, int id, double least, double most)
     return (float)(least + (most - least) * rng_uniform((uint64_t)row, (uint64_t)id, 2));
 }
 
-/* A batch under construction: room for all ids of all rows. */
+/* A batch under construction, with space for all ids in all rows. */
 struct edits {
     struct batch_seen *seen;
     struct batch_bias *biases;
@@ -118,11 +118,11 @@ static void add_mask(struct edits *e, struct batch_sample *s, int row, int V)
 static struct batch *edited_batch(int R, int V)
 {
     struct batch *plain = rows_batch(R, R), *b;
-    struct edits e = {.seen = room((int64_t)R * V * (int64_t)sizeof(*e.seen)),
-                      .biases = room((int64_t)R * V * (int64_t)sizeof(*e.biases)),
-                      .masks = room((int64_t)R * (V + MASK_WORD_IDS) / 8),
+    struct edits e = {.seen = alloc_poisoned((int64_t)R * V * (int64_t)sizeof(*e.seen)),
+                      .biases = alloc_poisoned((int64_t)R * V * (int64_t)sizeof(*e.biases)),
+                      .masks = alloc_poisoned((int64_t)R * (V + MASK_WORD_IDS) / 8),
                       .n = {.n_rows = R, .n_seqs = 1, .n_samples = R, .n_pages = plain->n_pages}};
-    struct batch_sample *samples = room(R * (int64_t)sizeof(*samples));
+    struct batch_sample *samples = alloc_poisoned(R * (int64_t)sizeof(*samples));
 
     for (int r = 0; r < R; r++) {
         samples[r] = some_sample(r);
@@ -150,7 +150,7 @@ static struct batch *edited_batch(int R, int V)
     return b;
 }
 
-/* The row after its edits, in float64. */
+/* The processed row, in float64. */
 static void edit_slowly(double *out, const float *z, int V, const struct batch *b,
                         const struct batch_sample *s)
 {
@@ -190,7 +190,7 @@ static void check_edited_row(const struct sample_args *a, const float *z, const 
     const struct batch_sample *s = &BATCH_SAMPLES(b)[row];
     const int V = (int)a->logits.dim[1], token = ((const int32_t *)a->tokens.data)[row];
     const int32_t *top = (const int32_t *)a->top_tokens.data + row * TOP_LOGPROBS_MAX;
-    double *edited = room(V * (int64_t)sizeof(*edited)), total = 0, most;
+    double *edited = alloc_poisoned(V * (int64_t)sizeof(*edited)), total = 0, most;
     bool *taken = mem_new((size_t)V);
 
     edit_slowly(edited, z, V, b, s);
@@ -198,14 +198,14 @@ static void check_edited_row(const struct sample_args *a, const float *z, const 
     for (int id = 0; id < V; id++)
         total += exp((double)z[id]);
     if (most == -INFINITY) {
-        note_wrong("a token where none is allowed", token, SAMPLE_NONE_ALLOWED);
+        note_wrong("a token where no token is allowed", token, SAMPLE_NONE_ALLOWED);
         note_wrong("its log-probability is NaN", isnan(f32_at(&a->logprobs, row)), 1);
     } else if (token < 0 || token >= a->n_valid) {
-        note_wrong("a token of an edited row", token, best_of(edited, a->n_valid));
+        note_wrong("a token of a processed row", token, best_of(edited, a->n_valid));
     } else {
         note_wrong("a token that is not allowed", edited[token] == -INFINITY, 0);
-        if (!(s->temperature > 0) || s->top_k == 1) /* rounding may decide between two */
-            note_wrong("not the largest edited logit", edited[token] < most - 1e-4, 0);
+        if (!(s->temperature > 0) || s->top_k == 1) /* rounding may decide between two ids */
+            note_wrong("not the largest processed logit", edited[token] < most - 1e-4, 0);
         note(f32_at(&a->logprobs, row), (double)z[token] - log(total));
     }
     for (int k = 0; k < s->n_top; k++) {
@@ -214,7 +214,7 @@ static void check_edited_row(const struct sample_args *a, const float *z, const 
         for (int id = 0; id < a->n_valid; id++)
             if (!taken[id] && (best < 0 || z[id] > z[best]))
                 best = id;
-        note_wrong("a likeliest token", top[k], best);
+        note_wrong("a top_logprobs token", top[k], best);
         if (best < 0)
             continue;
         taken[best] = true;
@@ -244,7 +244,7 @@ static void check_edits(int V, int R)
 {
     struct batch *b = edited_batch(R, V);
     struct sample_args a = edited_args(R, V, V - V % 2);
-    float *came = room((int64_t)R * V * (int64_t)sizeof(*came));
+    float *came = alloc_poisoned((int64_t)R * V * (int64_t)sizeof(*came));
     int32_t expected[SAMPLES_MAX];
     int n_other = 0;
 
@@ -263,13 +263,13 @@ static void check_edits(int V, int R)
         n_other += under.is_in_worker && ((const int32_t *)a.tokens.data)[r] != expected[r];
     }
     if (n_other > 1)
-        note_wrong("edited draws that differ from the CPU's", n_other, 0);
+        note_wrong("processed samples that differ from the CPU's", n_other, 0);
     free(came);
     free(b);
     drop_args(&a);
 }
 
-/* What is broken is broken, whatever a mask hides. */
+/* A row with NaN fails even if a mask hides the NaN. */
 static void check_broken_edits(void)
 {
     enum { V = 500, R = 4, HIDDEN = 100 };
@@ -292,12 +292,11 @@ static void check_broken_edits(void)
     z[V + HIDDEN] = INFINITY;
     for (int v = 0; v < V; v++)
         z[2 * V + v] = -INFINITY;
-    z[3 * V + HIDDEN] = 1500; /* far above what is left: its log-probability is told all the same */
+    z[3 * V + HIDDEN] = 1500; /* its log-probability must be right, too */
     RUN(sample, b, &a);
     for (int r = 0; r < 3; r++)
-        note_wrong("broken logits behind a mask", ((const int32_t *)a.tokens.data)[r],
-                   SAMPLE_NOT_FINITE);
-    note_wrong("a token beside a hidden one", ((const int32_t *)a.tokens.data)[3] >= 0, 1);
+        note_wrong("NaN behind a mask", ((const int32_t *)a.tokens.data)[r], SAMPLE_NOT_FINITE);
+    note_wrong("a token beside a masked one", ((const int32_t *)a.tokens.data)[3] >= 0, 1);
     note_wrong("its log-probability",
                f32_at(&a.logprobs, 3) < -1400 && isfinite(f32_at(&a.logprobs, 3)), 1);
     free(plain);
@@ -305,10 +304,10 @@ static void check_broken_edits(void)
     drop_args(&a);
 }
 
-/* The same tokens as the CPU's, but for a draw in a thousand that falls between two candidates:
- * its exponentials have other last bits. So candidates that are hardly apart may come in another
- * order, and the token may be another that is as likely. With a deviation of 0 all are alike,
- * and ids decide. */
+/* The same tokens as the CPU's, except for one in a thousand whose random number is at a border
+ * between two candidates, because exponentials differ in the last bits. So candidates of almost
+ * equal weight may be in another order, and the token may be another one that is equally likely.
+ * With a deviation of 0 all weights are equal, and ids decide. */
 static void check_draws(int V, int R, double deviation)
 {
     enum { N_BATCHES = 8 };
@@ -337,10 +336,10 @@ static void check_draws(int V, int R, double deviation)
         free(b);
     }
     if (n_other > 1)
-        note_wrong("draws that differ from the CPU's", n_other, 0);
+        note_wrong("samples that differ from the CPU's", n_other, 0);
 }
 
-/* Logits that are no numbers draw nothing. */
+/* Logits that are not finite give no token. */
 static void check_broken_logits(void)
 {
     enum { V = 70, R = 4 };
@@ -350,7 +349,7 @@ static void check_broken_logits(void)
                             .logits = FILLED(3, DTYPE_F32, R, V),
                             .n_valid = V - 1};
 
-    ((float *)a.logits.data)[V - 1] = NAN; /* beyond the valid ids, and yet */
+    ((float *)a.logits.data)[V - 1] = NAN; /* not valid, but in the softmax */
     ((float *)a.logits.data)[V + 3] = INFINITY;
     for (int v = 0; v < V; v++)
         ((float *)a.logits.data)[2 * V + v] = -INFINITY;
@@ -358,13 +357,14 @@ static void check_broken_logits(void)
         ((struct batch_sample *)BATCH_SAMPLES(b))[r] = some_sample(r);
     RUN(sample, b, &a);
     for (int r = 0; r < R; r++)
-        note_wrong("a token of broken logits", ((const int32_t *)a.tokens.data)[r] < 0, r < 3);
+        note_wrong("a token of logits that are not finite", ((const int32_t *)a.tokens.data)[r] < 0,
+                   r < 3);
     drop(&a.tokens), drop(&a.logprobs), drop(&a.logits);
     free(b);
 }
 
-/* Greedy, with the largest logit twice; how the draw itself works is tests/unit/test_sample.c's,
- * and a device elsewhere is held against the CPU. */
+/* Greedy, with the largest logit twice. tests/unit/test_sample.c checks the sampling itself, and a
+ * GPU is compared with the CPU. */
 void check_sample(void)
 {
     static const int vocabs[] = {2, 3, 5, 257, 201088};

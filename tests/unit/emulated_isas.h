@@ -1,6 +1,6 @@
-/* The loops of level "amx", which few machines run, over operations in plain C with tiles as the
- * instructions' definition has them. So the loops are tested wherever the tests run; the
- * instructions only where they exist. */
+/* ISA "amx" with emulated tiles: its loops over operations in plain C, by the instructions'
+ * definition. Few machines have AMX, so the loops are tested everywhere, and the instructions only
+ * where they exist. */
 #ifndef EMULATED_LEVELS_H
 #define EMULATED_LEVELS_H
 

@@ -1,4 +1,4 @@
-/* The layout of batches, and names and sizes of tensors. */
+/* Checks the layout of batches, and names and sizes of tensors. */
 #include "unit.h"
 
 #include <stdlib.h>

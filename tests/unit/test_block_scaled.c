@@ -1,6 +1,6 @@
-/* Products with block scales, without a card: the emulated instruction over 32 virtual lanes
- * against a product in double, the formats against their definitions, and words of the packed
- * layout as the instruction's operand A. */
+/* Block-scaled matmuls without a GPU: the emulated instruction over 32 virtual lanes against
+ * double, the formats against their definitions, and words of the packed layout as operand A of the
+ * instruction. */
 #include "unit.h"
 
 #include <math.h>
@@ -10,13 +10,13 @@
 
 enum { ROWS = MMA_BLOCK_ROWS, COLUMNS = MMA_BLOCK_COLUMNS, K = MXFP4_BLOCK };
 
-/* What a lane brings to the instruction. */
+/* The registers of a lane. */
 struct lane {
     uint32_t a[4], b[2], scale_a, scale_b;
     float d[4];
 };
 
-/* One product's operands, as numbers. */
+/* The operands of one product, as numbers. */
 struct operands {
     uint8_t a[ROWS][K]; /* e2m1 codes */
     uint8_t b[COLUMNS][K];
@@ -50,7 +50,7 @@ static struct operands some_operands(uint64_t seed)
         for (int c = 0; c < COLUMNS; c++) {
             const uint64_t bits = rng_bits(seed, (uint64_t)(c * K + k), 1);
 
-            o.b[c][k] = (uint8_t)(bits % E4M3_NAN | (bits >> 32 & 0x80)); /* any but NaN */
+            o.b[c][k] = (uint8_t)(bits % E4M3_NAN | (bits >> 32 & 0x80)); /* any code except NaN */
         }
     }
     for (int r = 0; r < ROWS; r++)
@@ -60,8 +60,8 @@ static struct operands some_operands(uint64_t seed)
     return o;
 }
 
-/* The fragments, by the formulas of the instruction's contract; `byte` of the scales' registers
- * counts, all else in them is rubbish. */
+/* The fragments, by the formulas of the instruction's documentation; only byte `byte` of the scale
+ * registers is used, the others are random. */
 static void load_lanes(struct lane lanes[WARP_LANES], const struct operands *o, int byte)
 {
     for (int l = 0; l < WARP_LANES; l++) {
@@ -83,7 +83,7 @@ static void load_lanes(struct lane lanes[WARP_LANES], const struct operands *o, 
     }
 }
 
-/* One lane's part of the instruction: what it reads of others is by lane and register. */
+/* One lane's part of the instruction; it reads registers of other lanes. */
 static void run_lane(struct lane *lane, const struct lane lanes[WARP_LANES], int l, int byte)
 {
     const struct lane *rows = &lanes[l / 4 * 4], *columns = &lanes[l % 4 * 8];
@@ -155,7 +155,7 @@ static void test_instruction(void **state)
     }
 }
 
-/* A NaN, of an element or a scale, reaches all that it has part in, and nothing else. */
+/* A NaN in an element or a scale reaches every result that depends on it, and no other. */
 static void test_nan(void **state)
 {
     struct lane lanes[WARP_LANES];
@@ -193,7 +193,7 @@ static void test_elements(void **state)
     }
 }
 
-/* Containers of a word, in the order that the activations have too. */
+/* The containers of a word, in the same order as those of the activations. */
 static void test_words(void **state)
 {
     (void)state;
@@ -210,8 +210,7 @@ static void test_words(void **state)
     }
 }
 
-/* Rounding to e4m3: every number that has a code, what lies between neighbours, and beyond the
- * range. */
+/* Rounding to e4m3: every number with a code, numbers between neighbours, and beyond the range. */
 static void test_rounding(void **state)
 {
     (void)state;
@@ -231,7 +230,7 @@ static void test_rounding(void **state)
     assert_int_equal(e4m3_of(1e-30f), 0);
 }
 
-/* The scale is the smallest under which the largest of a block is within range. */
+/* The scale is the smallest with which the largest of a block is within range. */
 static void test_scales(void **state)
 {
     (void)state;
@@ -251,7 +250,8 @@ static void test_scales(void **state)
     assert_int_equal(mxfp8_scale(bits_of_float(NAN)), SCALE_NAN);
 }
 
-/* A block quantised and read back is within half a step of its scale; rubbish makes it NaN. */
+/* A block that is quantized and read back is within half a step of its scale; NaN in the input
+ * makes it NaN. */
 static void test_blocks(void **state)
 {
     float x[K];

@@ -1,5 +1,5 @@
-/* Generated weights: the shapes' sizes, values that do not depend on the threads, and a model that
- * computes finite numbers with them. */
+/* Checks generated weights: the sizes of the shapes, values that do not depend on the threads, and
+ * a model that computes finite numbers with them. */
 #include "unit.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static void test_shapes(void **state)
     (void)state;
     assert_int_equal(dummy_config(&c, "gpt-oss-20b", 0, MXFP4_NONE), OSP_OK);
     assert_int_equal(c.n_layers, 24);
-    assert_int_equal(dummy_bytes(&c), 13761264768); /* of all tensors, as published */
+    assert_int_equal(dummy_bytes(&c), 13761264768); /* the published size of all tensors */
     assert_int_equal(dummy_config(&c, "gpt-oss-120b", 3, MXFP4_NONE), OSP_OK);
     assert_int_equal(c.n_layers, 3);
     assert_true(c.layer_is_sliding[0] && !c.layer_is_sliding[1] && c.layer_is_sliding[2]);
@@ -67,7 +67,7 @@ static void test_same_with_any_threads(void **state)
     checkpoint_close(&three);
 }
 
-/* What a device makes of dummy_find's answer. */
+/* The bytes that a device generates from dummy_find()'s description. */
 static void check_bytes(const struct random_fill *g, const void *bytes, int64_t n_bytes)
 {
     for (int64_t i = 0; i < n_bytes; i += RANDOM_WORD_BYTES) {
@@ -206,7 +206,7 @@ static void test_a_model_runs(void **state)
     osp_model_close(model);
 }
 
-/* The bundled model's own options. */
+/* The options of the bundled model. */
 static void test_activations(void **state)
 {
     struct osp_model *model;

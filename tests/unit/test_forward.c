@@ -1,6 +1,6 @@
-/* The same bits, however a prompt is cut and whoever else is in the batch: in one go, in chunks
- * of any size, row by row, on 1, 2 or 3 threads, beside other sequences, and with window pages
- * dropped as soon as no later row can see them. Activations and pages begin as NaN.
+/* Batch invariance of the forward pass: a sequence has the same bits in one step, in chunks of any
+ * size, row by row, on 1, 2 or 3 threads, beside other sequences, and with window pages released as
+ * soon as no later row can see them. Activations and pages start as NaN.
  *
  * CHECK_QUICK in the environment, for builds with sanitizers: one model, two numbers of threads. */
 #define UNIT_LIMIT_S 300
@@ -11,12 +11,12 @@
 
 enum { PROMPT_TOKENS = 300, VOCAB_MIN = 96 }; /* more than two windows; ids that all models have */
 
-/* Odd heads, three layers; experts in bf16; the window's and the full group's layers alike. */
+/* Odd heads, three layers; experts in bf16; equal window and full layers. */
 static const char *const folders[] = {"tests/golden/model/odd", "tests/golden/model/bf16",
                                       "tests/golden/model/full"};
 enum { N_FOLDERS = sizeof(folders) / sizeof(folders[0]) };
 
-static enum dtype kv_dtype; /* of the test at hand; each is a process of its own */
+static enum dtype kv_dtype; /* of the current test; each runs in a process of its own */
 
 static bool is_quick(void)
 {
@@ -34,18 +34,18 @@ static int vocab_of(const struct model *m)
     return model_config(m)->vocab_size;
 }
 
-static float *logits_room(const struct model *m, int n_tokens)
+static float *new_logits(const struct model *m, int n_tokens)
 {
     return mem_new((size_t)n_tokens * (size_t)vocab_of(m) * sizeof(float));
 }
 
-/* The logits of a prompt in one go on one thread; free() them. */
+/* The logits of a prompt in one step on one thread; the caller frees them. */
 static float *whole(const char *folder, const int32_t *tokens, int n_tokens)
 {
     struct model *m = steps_open_kv(folder, 1, n_tokens, 1, n_tokens, kv_dtype);
     struct steps_seq s = {.tokens = tokens, .n_tokens = n_tokens};
 
-    s.logits = logits_room(m, n_tokens);
+    s.logits = new_logits(m, n_tokens);
     steps_poison(m);
     steps_play(m, &s, n_tokens, 1);
     model_close(m);
@@ -60,7 +60,7 @@ static void assert_same_bits(const float *have, const float *want, int n_tokens,
             fail_msg("position %d: other bits", i);
 }
 
-/* Plays the prompt in chunks of sizes that `seed` decides, up to n_max rows. */
+/* Runs the prompt in chunks of up to n_max rows; `seed` determines their sizes. */
 static void play_at_random(struct model *m, struct steps_seq *s, int n_max, uint64_t seed)
 {
     for (uint64_t step = 0; s->n_done < s->n_tokens; step++) {
@@ -84,7 +84,7 @@ static void test_chunks_and_threads(void **state)
         for (int n_threads = 1; n_threads <= 3; n_threads += is_quick() ? 2 : 1) {
             struct model *m =
                 steps_open_kv(folders[f], n_threads, PROMPT_TOKENS, 1, PROMPT_TOKENS, kv_dtype);
-            float *logits = logits_room(m, PROMPT_TOKENS);
+            float *logits = new_logits(m, PROMPT_TOKENS);
 
             for (int n_max = 1; n_max <= PROMPT_TOKENS; n_max = n_max * 9 + 1) { /* 1, 10, 91 */
                 struct steps_seq s = {
@@ -102,7 +102,7 @@ static void test_chunks_and_threads(void **state)
     }
 }
 
-/* Three sequences that start at different steps and move in chunks of their own. */
+/* Three sequences that start at different steps and advance in different chunks. */
 static void test_sequences_together(void **state)
 {
     enum { N = 3 };
@@ -122,7 +122,7 @@ static void test_sequences_together(void **state)
                                          .n_tokens = lengths[i],
                                          .slot = i,
                                          .drop_pages = i != 1,
-                                         .logits = logits_room(m, lengths[i])};
+                                         .logits = new_logits(m, lengths[i])};
         steps_poison(m);
         for (uint64_t step = 0; is_busy; step++) {
             struct steps_chunk chunks[N];
@@ -150,8 +150,8 @@ static void test_sequences_together(void **state)
     }
 }
 
-/* A prompt of two splits and a bit, whose last rows come one by one: few rows are cut into
- * splits that threads share, and a chunk of many is not. */
+/* A prompt of two splits and a few rows, whose last rows come one by one: few rows are cut into
+ * splits for several threads, a chunk of many rows is not. */
 static void test_splits(void **state)
 {
     enum { LONG_TOKENS = 1100, SINGLE_TOKENS = 40, THREADS_MAX = 16 };
@@ -166,7 +166,7 @@ static void test_splits(void **state)
         struct model *m = steps_open_kv(folder, n_threads, LONG_TOKENS, 1, LONG_TOKENS, kv_dtype);
         struct steps_seq s = {.tokens = tokens,
                               .n_tokens = LONG_TOKENS - SINGLE_TOKENS,
-                              .logits = logits_room(m, LONG_TOKENS)};
+                              .logits = new_logits(m, LONG_TOKENS)};
 
         steps_poison(m);
         steps_play(m, &s, 90 * n_threads, 1);
@@ -179,7 +179,7 @@ static void test_splits(void **state)
     free(want);
 }
 
-/* Every type of KV cache; the first two tests take the level's own. */
+/* Every type of KV cache; the first two tests use the ISA's default. */
 static void test_all_f32(void **state)
 {
     kv_dtype = DTYPE_F32;
@@ -210,7 +210,7 @@ static void test_splits_ref(void **state)
     test_splits(state);
 }
 
-/* The above at the oracle's level too; each test is a process of its own. */
+/* The same with the oracle; each test runs in a process of its own. */
 static void test_chunks_and_threads_ref(void **state)
 {
     setenv("OSPREY_CPU_FEATURES", "ref", 1);
@@ -223,7 +223,7 @@ static void test_sequences_together_ref(void **state)
     test_sequences_together(state);
 }
 
-/* Without its sinks a model says something else: they are read, and the option is heard. */
+/* Without sinks the model has different logits: sinks are read, and the option works. */
 static void test_no_sinks(void **state)
 {
     struct model_options opt = {.path = folders[0],
@@ -241,7 +241,7 @@ static void test_no_sinks(void **state)
     make_prompt(tokens, 16, 3);
     want = whole(folders[0], tokens, 16);
     assert_int_equal(model_open(&m, &opt), OSP_OK);
-    s.logits = logits_room(m, 16);
+    s.logits = new_logits(m, 16);
     steps_poison(m);
     steps_play(m, &s, 16, 1);
     for (int i = 0; i < 16 * vocab_of(m); i++) {
@@ -256,7 +256,7 @@ static void test_no_sinks(void **state)
     model_close(m);
 }
 
-/* The figures that the engine plans its memory by are those that are allocated. */
+/* The sizes that the engine plans memory with are the allocated ones. */
 static void test_sizes(void **state)
 {
     struct model *m = steps_open(folders[2], 1, 33, 2, 200);

@@ -1,5 +1,5 @@
-/* Activations as int8 rows: codes, scales and the list of outliers, at every level that has
- * them. */
+/* Checks activations as int8 rows, at every ISA that has them: codes, scales and the list of
+ * outliers. */
 #include "unit.h"
 
 #include <math.h>
@@ -16,14 +16,15 @@ static struct int8_outlier outliers[COLUMNS / COLUMNS_PER_OUTLIER];
 
 static struct int8_row row_at(const struct kernels *k)
 {
-    const struct int8_row_buffers room = {.codes = codes, .blocks = blocks, .outliers = outliers};
+    const struct int8_row_buffers buffers = {
+        .codes = codes, .blocks = blocks, .outliers = outliers};
 
     memset(codes, 0x55, sizeof(codes));
     memset(outliers, 0x55, sizeof(outliers));
-    return int8_row_of(k, &room, x, COLUMNS);
+    return int8_row_of(k, &buffers, x, COLUMNS);
 }
 
-/* Calls `check` with every level that has int8. */
+/* Calls `check` with every ISA that has int8 kernels. */
 static void at_all_isas(void (*check)(const struct kernels *k))
 {
     const struct kernels *isas[KERNEL_ISAS_MAX];
@@ -34,7 +35,7 @@ static void at_all_isas(void (*check)(const struct kernels *k))
             check(isas[l]);
 }
 
-/* About normal: the sum of twelve uniform numbers, so that none is above 6. */
+/* Approximately normal: the sum of twelve uniform numbers, so none is above 6. */
 static void fill_normal(uint64_t seed)
 {
     for (int i = 0; i < COLUMNS; i++) {
@@ -72,8 +73,8 @@ static void test_no_outliers(void **state)
     at_all_isas(check_even);
 }
 
-/* Outliers beside each other, at both ends of a block and of the row; all values as near as if the
- * largest were 3.25 times the root of the mean square. */
+/* Adjacent outliers, at both ends of a block and of the row. All values are as close as if the
+ * largest were 3.25 times the root mean square. */
 static void check_outliers(const struct kernels *k)
 {
     static const int columns[] = {0, 31, 32, 100, 101, 319};
@@ -119,7 +120,7 @@ static void test_zeros(void **state)
     at_all_isas(check_zeros);
 }
 
-/* One value and nothing else: its block is left with zeros. */
+/* A single value: without it, its block is zeros. */
 static void check_alone(const struct kernels *k)
 {
     const struct int8_row row = row_at(k);
@@ -137,7 +138,7 @@ static void test_one_value(void **state)
     at_all_isas(check_alone);
 }
 
-/* NaN and the infinities are no outliers: they spread through their block's scale. */
+/* NaN and infinity are not outliers: they propagate through their block's scale. */
 static void check_spread(const struct kernels *k)
 {
     const struct int8_row row = row_at(k);
@@ -159,8 +160,8 @@ static void test_not_finite(void **state)
     }
 }
 
-/* As many as the bound allows: 16 equal ones among zeros are 1/20 of 320, and 4.47 times the
- * root. */
+/* As many as the bound allows: 16 equal values among zeros are 1/20 of 320, and 4.47 times the root
+ * mean square. */
 static void check_most(const struct kernels *k)
 {
     const struct int8_row row = row_at(k);
@@ -179,7 +180,7 @@ static void test_most_outliers(void **state)
     at_all_isas(check_most);
 }
 
-/* Codes between two integers go to the even one. */
+/* A value halfway between two integers is rounded to the even one. */
 static void check_ties(const struct kernels *k)
 {
     (void)row_at(k);

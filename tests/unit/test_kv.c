@@ -1,4 +1,5 @@
-/* Rounding of keys and values, and pages as rows: against a search through all codes. */
+/* Checks the rounding of keys and values, and pages read as rows, against a search through all
+ * codes. */
 #include "unit.h"
 
 #include <math.h>
@@ -26,7 +27,7 @@ static uint32_t bits_of(float x)
 
 /* ---- BF16 ---- */
 
-/* Between the two neighbours whose lower halves are zero, in double. */
+/* The nearer of the two neighbours whose lower halves are zero, in double. */
 static uint16_t nearest_bf16(uint32_t bits)
 {
     const uint32_t low = bits & 0xFFFF0000u;
@@ -62,7 +63,7 @@ static void test_bf16(void **state)
 
 /* ---- E4M3 ---- */
 
-/* The table of the format, from its definition. */
+/* The values of the format, by its definition. */
 static double e4m3(int code)
 {
     const int exponent = code >> 3 & 15, mantissa = code & 7;
@@ -93,7 +94,7 @@ static void test_f8_codes(void **state)
             assert_true((double)f8_value((uint8_t)code) == e4m3(code));
             assert_int_equal(f8_of((float)e4m3(code)), code);
         }
-    for (int code = 0; code < 126; code++) { /* the ties, and just beside them */
+    for (int code = 0; code < 126; code++) { /* the ties, and both neighbours of each */
         const float middle = (float)((e4m3(code) + e4m3(code + 1)) / 2);
 
         assert_int_equal(f8_of(middle), code % 2 == 0 ? code : code + 1);
@@ -110,7 +111,7 @@ static void test_f8_codes(void **state)
     }
 }
 
-/* Words that hold every code, at every place of a word, at all levels that have the kernel. */
+/* Words with every code at every place of a word, at all ISAs that have the kernel. */
 static void test_f8_kernels(void **state)
 {
     enum { WIDTH = 16, ROWS = 64 };
@@ -140,7 +141,7 @@ static void test_f8_kernels(void **state)
 
 /* ---- I16 ---- */
 
-/* Every code at both places of a word, at all levels that have the kernel. */
+/* Every code at both places of a word, at all ISAs that have the kernel. */
 static void test_i16_codes(void **state)
 {
     enum { WIDTH = 16, ROWS = 65536 / WIDTH };
@@ -211,8 +212,8 @@ static void assert_result(const struct attention *a, double want)
     }
 }
 
-/* Sums at the very limit of 32 bits: keys and queries of the largest norm, in the same direction
- * and in the opposite one, and the largest values with weights of any kind. */
+/* Sums at the limit of 32 bits: keys and queries of the largest norm, in the same and in opposite
+ * directions, and the largest values with weights of any kind. */
 static void test_i16_extremes(void **state)
 {
     static struct attention a;
@@ -228,12 +229,12 @@ static void test_i16_extremes(void **state)
                 set_slot(&a, 0, slot, (int16_t)(slot == 17 ? key : -key), 1.0f / (float)key);
                 set_slot(&a, 1, slot, slot == 17 ? KV_I16_VALUE_MAX : -KV_I16_VALUE_MAX, 1);
             }
-            attend(isas[l], &a, 0, PAGE_TOKENS); /* scores 64 and -64, or all the same */
+            attend(isas[l], &a, 0, PAGE_TOKENS); /* scores 64 and -64, or all equal */
             assert_result(&a, KV_I16_VALUE_MAX * (sign > 0 ? 1.0 : sign < 0 ? -1.0 : -62.0 / 64));
         }
 }
 
-/* A NaN within the row's slots spreads, one beside them does not; a row may see one slot alone. */
+/* NaN within the row's slots propagates, outside it does not; a row may see a single slot. */
 static void test_i16_slots(void **state)
 {
     static struct attention a;
@@ -260,7 +261,7 @@ static void test_i16_slots(void **state)
                 attend(isas[l], &a, 0, slot + 1);
                 assert_result(&a, (double)NAN);
             }
-            a.q[0] = NAN; /* of the first head alone */
+            a.q[0] = NAN; /* of the first head only */
             set_slot(&a, 0, slot / 2, 1000, 0.001f);
             set_slot(&a, 1, slot / 2, 1000, 0.001f);
             attend(isas[l], &a, 0, slot + 1);
@@ -310,7 +311,7 @@ static void put_all(struct cache *c)
     }
 }
 
-/* How far a stored number may be from the one that was put. */
+/* The largest difference between a stored number and the original. */
 static double tolerance(enum dtype dtype, int which, double x, double largest, double norm)
 {
     if (dtype == DTYPE_F32)
@@ -363,8 +364,7 @@ static void test_pages(void **state)
         }
 }
 
-/* A head of zeros, of numbers too small, and one with a NaN or an infinity: the head alone is
- * lost. */
+/* Heads of zeros, of tiny numbers, and with a NaN or an infinity: only that head is affected. */
 static void test_odd_numbers(void **state)
 {
     static const float odd[] = {0.0f, 1e-38f, INFINITY, -INFINITY, NAN};

@@ -1,6 +1,6 @@
-/* Weights on several memory nodes: each thread's share is its own copy, from the checkpoint, packed
- * or mapped from the cache, with the same bytes; a step computes the same bits. The nodes are
- * simulated: each CPU of this machine counts as one node. */
+/* Weights with several NUMA nodes: each thread's share is its own copy, of checkpoint data, of
+ * packed weights or of mapped packed weights, with the same bytes; a step computes the same bits.
+ * The nodes are simulated: each CPU of this machine counts as one node. */
 #include "unit.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Packed weights in a file: the second start maps what the first one made, computes the same, and
- * trusts no file that is not whole and its own. */
+/* The cache of packed weights: the second start maps what the first one wrote, computes the same,
+ * and uses no file that is damaged, does not match or is not trusted. */
 #include "model/pack_cache.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static void test_file_comes_back(void **state)
     folder_remove(folder);
 }
 
-/* Other keys and other sizes than the file's. */
+/* A file with another key or other sizes is refused. */
 static void test_file_of_others_is_refused(void **state)
 {
     char *folder = folder_new(), *path = path_join(folder, "x.pack");
@@ -74,7 +74,7 @@ static void test_file_of_others_is_refused(void **state)
     folder_remove(folder);
 }
 
-/* Every byte of the header counts, and the first and last of every piece. */
+/* Every byte of the header is checked, and the first and last bytes of every piece. */
 static void test_damage_is_noticed(void **state)
 {
     char *folder = folder_new(), *path = path_join(folder, "x.pack");
@@ -115,8 +115,8 @@ static void test_damage_is_noticed(void **state)
     folder_remove(folder);
 }
 
-/* A file that another user can write, or a folder in which one can be put, is as good as any
- * other's. */
+/* A file that another user can write, or a folder in which another user can create one, is not
+ * trusted. */
 static void test_file_that_others_can_write(void **state)
 {
     static const mode_t modes[] = {0620, 0602, 0666}, folder_modes[] = {0770, 0707, 01777};
@@ -143,7 +143,7 @@ static void test_file_that_others_can_write(void **state)
         assert_non_null(strstr(fail_message(), "chmod go-w"));
     }
     assert_int_equal(chmod(folder, 0700), 0);
-    if (geteuid() == 0) { /* the only one who can give a file away */
+    if (geteuid() == 0) { /* only root can give a file away */
         assert_int_equal(chown(path, 54321, 0), 0);
         assert_int_equal(pack_file_read(&map, path, "key", pieces, 2), OSP_EIO);
         assert_non_null(strstr(fail_message(), "it belongs to user id 54321, expected root"));
@@ -190,7 +190,7 @@ static char *only_file(const char *folder)
     return name;
 }
 
-/* Bytes of the weights that a slot names, packed. */
+/* The packed bytes of the weights that a slot names. */
 static void assert_same_packed(struct model *a, struct model *b)
 {
     assert_int_equal(a->pack_cache.n_slots, b->pack_cache.n_slots);
@@ -210,7 +210,7 @@ static void assert_mapped(struct model *m, const struct tensor *t)
     assert_true(at >= begin && at < begin + m->pack_cache.map.size_bytes);
 }
 
-/* The level of this machine may have no packed layout: then there is nothing to keep. */
+/* The ISA of this machine may have no packed layout; then there is nothing to cache. */
 static bool packs(const struct model *m)
 {
     struct device_info info;
@@ -245,7 +245,7 @@ static void test_second_start_maps(void **state)
     folder_remove(cache);
 }
 
-/* Each choice of layers, and each state of the checkpoint, has a file of its own. */
+/* Each set of layers, and each state of the checkpoint, has a file of its own. */
 static void test_other_weights_have_another_file(void **state)
 {
     char *cache = folder_new(), *folder = checkpoint_copy("single"), *path;
@@ -310,8 +310,8 @@ static int n_files(const char *folder)
     return n;
 }
 
-/* A file that can be no other's doing is made again; in a folder that others can write none is
- * read or kept. */
+/* A file that others can write is replaced; in a folder that others can write no file is read or
+ * written. */
 static void test_places_that_others_can_write(void **state)
 {
     char *cache = folder_new(), *inner = path_join(cache, "a/b"), *name, *path;
@@ -330,7 +330,7 @@ static void test_places_that_others_can_write(void **state)
         m = open_with(MODEL, inner, MXFP4_NONE);
         assert_false(m->pack_cache.is_mapped);
         model_close(m);
-        assert_int_equal(stat(path, &info), 0); /* made again */
+        assert_int_equal(stat(path, &info), 0); /* written again */
         assert_int_equal(info.st_mode & 07777, 0600);
         assert_int_equal(chmod(inner, 0777), 0);
         m = open_with(MODEL, inner, MXFP4_NONE);
@@ -352,7 +352,8 @@ static void test_places_that_others_can_write(void **state)
     folder_remove(cache);
 }
 
-/* No folder for it is an error; one that cannot be written to only costs the next start. */
+/* Without a usable folder name opening fails; a folder that cannot be written only makes the next
+ * start slower. */
 static void test_places(void **state)
 {
     struct model_options opt = {.path = GOLDEN_CHECKPOINTS "hf",

@@ -1,4 +1,4 @@
-/* The pool of pages and a sequence's sliding list of them. */
+/* Checks the pool of pages, and a sequence's sliding list of them. */
 #include "unit.h"
 
 #include "engine/sched/pages.h"
@@ -80,7 +80,7 @@ static void test_list_slides_whole_pages_only(void **state)
     assert_int_equal(l.first, 1);
     assert_int_equal(l.n, 2);
     assert_int_equal(l.numbers[0], second);
-    page_list_grow(&l, &p, 4 * PAGE_TOKENS - 1); /* goes on where it was */
+    page_list_grow(&l, &p, 4 * PAGE_TOKENS - 1); /* continues where it was */
     assert_int_equal(l.n, 3);
     assert_int_equal(p.n_free, 0);
     page_list_clear(&l, &p);

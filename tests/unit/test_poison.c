@@ -1,7 +1,6 @@
-/* Numbers that are not finite in one sequence among several, on the real CPU backend, at every
- * level of instructions that this machine has and with every type of keys and values: that
- * sequence ends with an error that says so, all others draw the same tokens as without it, and
- * nothing of it is left in the pages that others get after it. */
+/* Non-finite numbers in one sequence among several, on the real CPU backend, at every ISA of this
+ * machine and with every KV cache type. That sequence ends with an error that names the cause. All
+ * others sample the same tokens as without it, and pages that are reused afterwards are clean. */
 #define UNIT_LIMIT_S 120
 #include "engine_fixture.h"
 
@@ -17,8 +16,8 @@ enum {
     VICTIM_SEED = 7777777,
     N_PROMPT = 75, /* more than a page */
     N_ANSWER = 24,
-    N_DRAWN_BEFORE = 5, /* tokens, before a decode step is poisoned */
-    N_WAVES = 2         /* the second, without poison, gets the first one's pages */
+    N_DRAWN_BEFORE = 5, /* sampled tokens before a decode step is poisoned */
+    N_WAVES = 2         /* the second one, without poison, reuses the pages of the first */
 };
 
 enum place {
@@ -40,7 +39,7 @@ static char folder[32];
 
 /* ---- the device, with poison ---- */
 
-/* The sample of the victim in this step, once it has drawn enough; -1: none. */
+/* The sample of the victim in this step, once enough tokens are sampled; -1: not in this step. */
 static int victim_sample(const struct batch *b)
 {
     for (int i = 0; i < b->n_samples; i++) {
@@ -144,7 +143,7 @@ static void wave_release(struct wave *w)
         heard_release(&w->heard[i]);
 }
 
-/* False: this machine or this level has no such thing. */
+/* Returns false if this machine or this ISA does not support it. */
 static bool run_world(struct wave waves[N_WAVES], const char *isa, const char *kv_type,
                       enum place place)
 {
@@ -153,7 +152,7 @@ static bool run_world(struct wave waves[N_WAVES], const char *isa, const char *k
                                     .device = "cpu",
                                     .context_tokens_max = 256,
                                     .n_seqs_max = N_REQUESTS,
-                                    .n_batch_tokens_max = 64, /* prompts come in chunks */
+                                    .n_batch_tokens_max = 64, /* prompts are prefilled in chunks */
                                     .n_threads = 2,
                                     .cpu_features = isa,
                                     .kv_cache_dtype = kv_type};
@@ -187,8 +186,7 @@ static void expect_same(const struct heard *a, const struct heard *b)
     assert_memory_equal(buf_text(&a->text), buf_text(&b->text), a->text.size_bytes);
 }
 
-/* What it had drawn before was told, too; a character that was not whole yet comes out as
- * U+FFFD. */
+/* Tokens sampled before the poison are published, too; an incomplete character becomes U+FFFD. */
 static void expect_failed(const struct heard *a, const struct heard *clean, enum place place)
 {
     size_t n = 0;
@@ -224,7 +222,7 @@ static void check(const char *isa, const char *kv_type, const struct wave clean[
         wave_release(&spoiled[i]);
 }
 
-/* With the first n_types types of keys and values: how many of them there are. */
+/* Checks the first n_types KV cache types; returns how many were available. */
 static int check_isa(const char *isa, int n_types)
 {
     static const char *const kv_types[] = {NULL, "bf16", "fp8", "int16", "f32"};

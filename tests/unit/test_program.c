@@ -1,5 +1,5 @@
-/* Programs: ids by address, arguments that come back as they were, ranges, and which stage reads
- * what an earlier one wrote. No device. */
+/* Checks programs without a device: ids by address, arguments that are restored, ranges, and which
+ * stage reads the outputs of which other. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum { LAYERS = 2, LAYER_OPS = 7, OPS = 1 + LAYERS * LAYER_OPS + 2, T = 8, C = 64 };
 
-/* Addresses that nobody reads: an activation each, then weights. */
+/* Addresses that are never read: one for each activation, then for weights. */
 static char memory[256];
 static int n_weights;
 
@@ -89,7 +89,7 @@ out:
     return st;
 }
 
-/* The forward pass of a small model; program_free() it. */
+/* The forward pass of a small model; the caller frees it with program_free(). */
 static struct program forward(void)
 {
     struct program p = {0};
@@ -156,7 +156,8 @@ static void test_a_tensor_has_one_id(void **state)
     assert_null(p.ops);
 }
 
-/* The same address with another shape or type is another tensor; no address is none. */
+/* The same address with another shape or dtype is another tensor; a tensor without address has no
+ * id. */
 static void test_shapes_tell_tensors_apart(void **state)
 {
     struct program p = {0};
@@ -249,7 +250,7 @@ static void test_reads_after(void **state)
 
     (void)state;
     assert_true(program_reads_after(&p, 0, id_of(&p, X)));      /* the first residual updates it */
-    assert_true(program_reads_after(&p, 3, id_of(&p, H)));      /* by the residual behind it */
+    assert_true(program_reads_after(&p, 3, id_of(&p, H)));      /* by the residual after it */
     assert_false(program_reads_after(&p, 4, id_of(&p, H)));     /* the experts write it next */
     assert_false(program_reads_after(&p, 4, id_of(&p, Q)));     /* attn_qkv of the next layer */
     assert_true(program_reads_after(&p, 1, kv));                /* by attention */

@@ -1,5 +1,5 @@
-/* How tokens are drawn: ties, top_k, top_p, min_p, temperature, seeds, ids without text, logits
- * that are not numbers, penalties, biases, masks, likeliest tokens; and that a draw follows the
+/* Checks sampling: ties, top_k, top_p, min_p, temperature, seeds, ids without text, logits that are
+ * not finite, penalties, biases, masks and likeliest tokens; and that samples follow the
  * distribution. */
 #include "unit.h"
 
@@ -35,7 +35,7 @@ static struct {
     uint32_t mask[VOCAB_MAX];
 } lists;
 
-/* Draws from the same logits once for each of n samples. */
+/* Samples n times from the same logits. */
 static void draw_many(struct draw *out, const float *logits, int vocab, int n_valid,
                       const struct batch_sample *samples, int n)
 {
@@ -149,13 +149,13 @@ static void test_not_a_number(void **state)
         assert_int_equal(draw_one(bad[i], 4, 4, warm).token, -1);
         assert_true(isnan(draw_one(bad[i], 4, 4, warm).logprob));
     }
-    assert_int_equal(draw_one(bad[2], 4, 3, greedy).token, -1); /* spoils the log-probability */
+    assert_int_equal(draw_one(bad[2], 4, 3, greedy).token, -1); /* makes the log-probability NaN */
     assert_int_equal(draw_one(hole, 4, 4, greedy).token, 2);
     assert_true(draw_one(hole, 4, 4, warm).token % 2 == 0);
     ops->close(device);
 }
 
-/* Draws n_batches * ROWS times and counts; every draw's log-probability is checked on the way. */
+/* Samples n_batches * ROWS times and counts tokens; also checks every sample's log-probability. */
 static void count_draws(int *counts, const float *logits, int vocab, int n_valid,
                         struct batch_sample sample, int n_batches)
 {
@@ -178,7 +178,7 @@ static void count_draws(int *counts, const float *logits, int vocab, int n_valid
     }
 }
 
-/* Within five standard deviations of each expected count; none where the share is 0. */
+/* Within five standard deviations of each expected count; 0 where the share is 0. */
 static void assert_shares(const int *counts, const double *weights, int n, int n_sampled)
 {
     double total = 0;
@@ -241,7 +241,7 @@ static void test_filters(void **state)
     check_shares((struct batch_sample){.temperature = 1, .top_p = 1e-9f}, one);
     check_shares((struct batch_sample){.temperature = 1, .top_p = 1, .min_p = 0.3f}, three);
     check_shares((struct batch_sample){.temperature = 1, .top_p = 1, .min_p = 1}, one);
-    /* of the three, the first two hold .8125 of the weight: the share is that of what top_k left */
+    /* top_p applies to what top_k kept: the first two of the three have .8125 of that weight */
     check_shares((struct batch_sample){.temperature = 1, .top_p = 0.8f, .top_k = 3}, two);
     check_shares((struct batch_sample){.temperature = 1, .top_p = 0.82f, .top_k = 3}, three);
     check_shares((struct batch_sample){.temperature = 1, .top_p = 0.82f, .top_k = 3, .min_p = 0.5f},
@@ -272,7 +272,7 @@ static void test_ids_without_text(void **state)
     ops->close(device);
 }
 
-/* Seed and position alone decide, wherever in the batch the row stands. */
+/* Seed and position alone determine the token, at any row of the batch. */
 static void test_seeds(void **state)
 {
     struct batch_sample samples[ROWS];
@@ -298,7 +298,7 @@ static void test_seeds(void **state)
     ops->close(device);
 }
 
-/* A very small temperature must not overflow into anything but the largest logit. */
+/* With a tiny temperature no overflow may select anything but the largest logit. */
 static void test_extreme_temperatures(void **state)
 {
     const float logits[] = {-1000, 3, 2.9f, 1000, 999};
@@ -316,8 +316,7 @@ static void test_extreme_temperatures(void **state)
     ops->close(device);
 }
 
-/* The weights that e^bias times the shares give, and those of penalties; log-probabilities stay
- * plain. */
+/* Biases multiply the shares by e^bias, penalties likewise; log-probabilities stay unmodified. */
 static void test_penalties_and_biases(void **state)
 {
     double biased[N_LOGITS], penalised[N_LOGITS], both[N_LOGITS];
@@ -350,8 +349,8 @@ static void test_penalties_and_biases(void **state)
     ops->close(device);
 }
 
-/* Positive logits are divided, others times the penalty; it comes before the other two, and
- * those before a bias. */
+/* Positive logits are divided by the repetition penalty, others multiplied. It is applied before
+ * the other two penalties, and those before a bias. */
 static void test_order_of_edits(void **state)
 {
     const float logits[] = {3, 2.5f, -1, -1.4f};
@@ -410,7 +409,7 @@ static void test_likeliest(void **state)
 
     (void)state;
     open_device();
-    lists.biases[0] = (struct batch_bias){0, 100}; /* what is told is the row as it came */
+    lists.biases[0] = (struct batch_bias){0, 100}; /* log-probabilities are of the unmodified row */
     d = draw_one(logits, 6, 5, s);
     assert_int_equal(d.token, 0);
     for (int k = 0; k < 5; k++)

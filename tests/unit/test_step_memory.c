@@ -1,7 +1,7 @@
-/* No step on the CPU asks for memory: all was taken when the model was opened
- * (src/cpu/device/workspace.c), at every level that this machine has, whatever the types of
- * weights and pages, for as many threads, rows and sequences as may be. The linker puts the
- * functions below in front of the C library's (Makefile). */
+/* No step on the CPU allocates memory: everything is allocated when the model is opened
+ * (src/cpu/device/workspace.c). Checked at every ISA of this machine, for all types of weights and
+ * pages, and various numbers of threads, rows and sequences. The linker puts the functions below in
+ * front of the C library's (Makefile). */
 #define UNIT_LIMIT_S 120
 #include "unit.h"
 
@@ -33,12 +33,12 @@ WRAP(aligned_alloc, (size_t alignment, size_t n), (alignment, n))
 
 /* ---- steps ---- */
 
-/* What a step is: sequences that generate, and a prompt behind them. Each ends at `end`. */
+/* A step: n decode rows and a prefill chunk after them. Each sequence ends at `end`. */
 struct step_of {
     int n_generated, n_prompt, end;
 };
 
-/* Rows of one sequence, the last of which draws. */
+/* Rows of one sequence; the last one is sampled. */
 static void put_seq(struct batch *b, int s, int first_row, int n_rows, int end)
 {
     const int n_pages = CONTEXT / PAGE_TOKENS;
@@ -48,8 +48,7 @@ static void put_seq(struct batch *b, int s, int first_row, int n_rows, int end)
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         seq->table[g] = (g * b->n_seqs + s) * n_pages;
         seq->n_pages[g] = n_pages;
-        for (int p = 0; p < n_pages;
-             p++) /* all read the same pages; what they hold is of no matter */
+        for (int p = 0; p < n_pages; p++) /* all use the same pages; their contents do not matter */
             ((int32_t *)BATCH_PAGES(b))[seq->table[g] + p] = s * n_pages + p;
     }
     for (int row = first_row; row < first_row + n_rows; row++) {
@@ -60,7 +59,7 @@ static void put_seq(struct batch *b, int s, int first_row, int n_rows, int end)
     }
 }
 
-/* Every way to draw, in turns. */
+/* Every kind of sampling in rotation. */
 static void put_sample(struct batch *b, int i)
 {
     struct batch_sample *s = (struct batch_sample *)BATCH_SAMPLES(b) + i;
@@ -125,14 +124,10 @@ static void run(struct model *m, const struct step_of *step)
 static bool check(const char *isa, enum dtype kv_dtype, unsigned mxfp4_layers, int n_threads)
 {
     static const struct step_of steps[] = {
-        {SAMPLES, 0, CONTEXT},
-        {1, 0, CONTEXT}, /* the longest sequence of few: its blocks are cut */
-        {0, ROWS, CONTEXT},
-        {0, 2, CONTEXT},
-        {0, 9, CONTEXT},
-        {SAMPLES - 1, ROWS - SAMPLES + 1, CONTEXT},
-        {SAMPLES - 1, 5, 600},
-        {3, 40, 700},
+        {SAMPLES, 0, CONTEXT}, {1, 0, CONTEXT}, /* a few long sequences: their blocks are cut */
+        {0, ROWS, CONTEXT},    {0, 2, CONTEXT},
+        {0, 9, CONTEXT},       {SAMPLES - 1, ROWS - SAMPLES + 1, CONTEXT},
+        {SAMPLES - 1, 5, 600}, {3, 40, 700},
     };
     struct model_options opt = {
         .dummy_shape = "osprey-nano",
@@ -189,7 +184,7 @@ static void test_types_of_pages(void **state)
     assert_true(n >= 3);
 }
 
-/* Each has a room, and more blocks are cut. */
+/* Each thread has a workspace, and more blocks are cut. */
 static void test_threads(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* osp_validate: what it reports of the bundled model, and what it refuses. */
+/* Checks osp_validate: its report on the bundled model, and what it refuses. */
 #include "checkpoint_edit.h"
 #include "osprey_tools.h"
 
@@ -118,7 +118,7 @@ static void check_device(const char *level, double error_max)
     assert_int_equal(osp_device_describe(&opt, count_line, &n_lines), OSP_OK);
     assert_true(n_lines > 0);
     assert_int_equal(osp_device_check(&opt, checks, 16, &n), OSP_OK);
-    assert_int_equal(n, 9); /* the stages of the seam */
+    assert_int_equal(n, 9); /* the stages of a program */
     for (int i = 0; i < n; i++) {
         assert_true(checks[i].n_calls > 0);
         assert_true(checks[i].error <= error_max && checks[i].error <= checks[i].limit);

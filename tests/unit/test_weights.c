@@ -1,4 +1,4 @@
-/* Weights: every layout gives the same values in the same slots, however the file stores them. */
+/* Every checkpoint layout gives the same values in the same slots, however the file stores them. */
 #include "model/weights.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void bound_close(struct bound *b)
     checkpoint_close(&b->checkpoint);
 }
 
-/* Value of e2m1 nibbles and their E8M0 scale, as the OCP MX specification has them. */
+/* The value of an e2m1 nibble with its E8M0 scale, as defined by the OCP MX specification. */
 static double mxfp4_value(unsigned nibble, unsigned scale)
 {
     static const double magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
@@ -140,7 +140,7 @@ static void test_layouts_hold_the_same_values(void **state)
     bound_close(&hf);
 }
 
-/* A square down projection: nothing but the form says that it is transposed. */
+/* A square down projection: only the dtype shows that it is transposed. */
 static void test_square_experts_are_transposed(void **state)
 {
     const struct tensor *down;
