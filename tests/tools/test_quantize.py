@@ -164,7 +164,7 @@ def test_errors_are_one_line_and_a_status(tmp_path):
         (["IN"], 2, "needs two folders"),
         ([GOLDEN / "hf", tmp_path / "x", "--mxfp4-layers", "qvk"], 2, '"qvk" is unknown'),
         ([GOLDEN / "hf", tmp_path / "x", "--mxfp4-layers", "moe"], 2, "nothing to do"),
-        ([GOLDEN / "hf", GOLDEN / "hf", "--force"], 2, "the checkpoint that is read"),
+        ([GOLDEN / "hf", GOLDEN / "hf", "--force"], 2, "output folder is the source checkpoint"),
         ([tmp_path / "none", tmp_path / "x"], 1, "no such folder"),
     ]:
         done = quantize(*words)
