@@ -6,7 +6,7 @@
 
 enum { VALUES_TEXT_BYTES = 192 };
 
-/* ---- lists with commas ---- */
+/* ---- comma-separated lists ---- */
 
 typedef int compare_fn(const char *a, const char *b, size_t n);
 
@@ -54,7 +54,7 @@ static const struct device_option_row *find_row(const struct device_option_row *
     return NULL;
 }
 
-/* Whether a device after this one in the registry has the option too. */
+/* Whether a later device in the registry has the option too. */
 static bool is_replaced(enum device device, const char *name)
 {
     for (int d = (int)device + 1; d < N_DEVICES; d++)

@@ -15,16 +15,17 @@
 /* A row of a device's table. The texts live as long as the program. */
 struct device_option_row {
     const char *name;    /* without dashes: "moe-tile"; NULL ends the table */
-    const char *aliases; /* further spellings on the command line, with commas; may be NULL */
-    const char *metavar; /* what stands for the value in a help text: "TILE" */
+    const char *aliases; /* more spellings on the command line, comma-separated; may be NULL */
+    const char *metavar; /* stands for the value in a help text: "TILE" */
     const char *initial; /* the default */
-    const char *values;  /* allowed values, with commas, the default first */
-    /* Values of vLLM that are accepted in upper or lower case, with commas; may be NULL. The
-     * device says what it runs instead. */
+    const char *values;  /* allowed values, comma-separated, the default first */
+    /* Values of vLLM that are accepted in upper or lower case, comma-separated; may be NULL. The
+     * device reports what it runs instead. */
     const char *vllm_values;
     const char *help; /* one sentence without the values and the default */
-    const char *hint; /* ends the message about a refused value; may be NULL */
-    /* For values that a list cannot name: whether `value` is allowed. NULL: `values` lists all. */
+    const char *hint; /* appended to the message about an invalid value; may be NULL */
+    /* For values that a list cannot express: whether `value` is allowed. NULL: `values` lists
+     * all. */
     bool (*is_value)(const char *value);
 };
 
@@ -48,7 +49,7 @@ static inline const char *device_option_value(const struct device_options *o, co
     return NULL;
 }
 
-/* Whether the device chooses: the option is not set, or its value is "auto". */
+/* Whether the device chooses, because the option is not set or its value is "auto". */
 static inline bool device_option_is_auto(const char *value)
 {
     return value == NULL || value[0] == '\0' || strcasecmp(value, "auto") == 0;

@@ -23,7 +23,7 @@ static const char BUILD_MARK[] = "flags"; /* file that the Makefile writes into 
 static struct {
     pthread_mutex_t lock;
     const struct backend_ops *ops;
-    const struct device_option_row *options; /* known before the device is started */
+    const struct device_option_row *options; /* valid before the device is started */
     enum osp_status status;
     bool is_tried;
     char message[FAIL_MESSAGE_BYTES_MAX];
@@ -111,7 +111,7 @@ static enum osp_status check(const struct plugin *p, const char *path)
     return OSP_OK;
 }
 
-/* Sets found.options as soon as the plug-in has passed its check. */
+/* Sets found.options once the plug-in's version and sizes are checked. */
 static enum osp_status start(const struct backend_ops **out, void *object, const char *path)
 {
     static const struct plugin_host host = {.fail = fail, .log_line = log_line};
@@ -192,7 +192,7 @@ const struct device_option_row *plugin_options(const char *device)
     const struct backend_ops *unused;
     const struct device_option_row *options;
 
-    (void)!plugin_ops(&unused, device); /* loads it at the first call */
+    (void)!plugin_ops(&unused, device); /* loads the plug-in at the first call */
     pthread_mutex_lock(&found.lock);
     options = found.options;
     pthread_mutex_unlock(&found.lock);

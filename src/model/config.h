@@ -10,7 +10,7 @@
  * window >= 1, and so on. Errors name the key, the value and the rule. */
 CHECKED enum osp_status model_config_check(const struct gptoss_config *c);
 
-/* Checks that the columns of these layers' matrices (store/mxfp4_layers.h) are whole MXFP4
+/* Checks that the matrices of these layers (store/mxfp4_layers.h) have columns in whole MXFP4
  * blocks. */
 CHECKED enum osp_status model_config_check_mxfp4(const struct gptoss_config *c,
                                                  unsigned mxfp4_layers);

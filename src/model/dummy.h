@@ -9,9 +9,9 @@
 
 struct dummy;
 
-/* The config of that shape ("gpt-oss-20b", ...) with n_layers layers, 0 = all of the shape, and
- * these layers (store/mxfp4_layers.h) as MXFP4 besides the experts. OSP_EINVAL lists the
- * shapes. */
+/* The config of a built-in shape ("gpt-oss-20b", ...) with n_layers layers (0 = all of the shape),
+ * and with these layers (store/mxfp4_layers.h) as MXFP4 in addition to the experts. OSP_EINVAL
+ * lists the shapes. */
 CHECKED enum osp_status dummy_config(struct gptoss_config *out, const char *shape, int n_layers,
                                      unsigned mxfp4_layers);
 

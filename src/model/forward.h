@@ -10,11 +10,11 @@
 struct model;
 
 struct model_options {
-    const char *path; /* checkpoint folder; not read with dummy_shape or source */
-    /* The checkpoint, opened already. model_open() takes it over and leaves *source empty; the
-     * caller calls model_source_close() in any case. NULL: model_open() opens `path`. */
+    const char *path; /* checkpoint folder; ignored with dummy_shape or source */
+    /* An opened checkpoint. model_open() takes ownership and leaves *source empty; the caller calls
+     * model_source_close() in any case. NULL: model_open() opens `path`. */
     struct model_source *source;
-    const char *dummy_shape;    /* generated weights of this shape (dummy.h); NULL = of `path` */
+    const char *dummy_shape;    /* generate weights of this shape (dummy.h); NULL = read `path` */
     int dummy_layers;           /* of the shape; 0 = all */
     const char *device;         /* "auto" (and NULL), "cpu", "cuda" */
     const char *cpu_features;   /* ISA of the CPU's kernels; NULL or "" = the best */
@@ -23,16 +23,16 @@ struct model_options {
     int n_rows_max;             /* T, rows of the largest step */
     int n_samples_max;          /* R, sampled rows of the largest step */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
-    struct batch_counts edits;  /* of a step: seen ids, biases and mask words; the rest is 0 */
-    int n_seq_pages_max;   /* in the tables of one sequence, of all groups; 0 = all there are */
+    struct batch_counts edits;  /* of a step: seen ids, biases and mask words; other counts are 0 */
+    int n_seq_pages_max;        /* pages in one sequence's tables, all groups; 0 = n_pages */
     enum dtype kv_dtype;   /* of the pages: F32, BF16, F8, I16; DTYPE_NONE = the device's default */
-    bool no_sinks;         /* an experiment: attention without sinks (all sinks = -inf) */
+    bool no_sinks;         /* experiment: attention without sinks (all sinks are -inf) */
     int n_token_ids;       /* ids >= this have no text and are never sampled; 0 = vocab_size */
-    unsigned mxfp4_layers; /* BF16 layers to convert to MXFP4 (store/mxfp4_layers.h) */
+    unsigned mxfp4_layers; /* BF16 layers to quantize to MXFP4 (store/mxfp4_layers.h) */
     struct device_options device_options; /* checked by the caller; see device_options_check() */
-    bool is_eager;                        /* no graphs: backend_options */
+    bool is_eager;                        /* no CUDA graphs; see backend_options */
     const char *pack_cache;     /* folder of packed weights, "on" or "off" (pack_cache.h) */
-    load_progress_fn *progress; /* may be NULL; starts again from 0 for that */
+    load_progress_fn *progress; /* may be NULL; restarts at 0 for the packing phase */
     void *progress_ctx;
 };
 

@@ -351,7 +351,7 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
         return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.mxfp4_layers, &m->report);
     TRY(m->ops->memory(&memory));
     if (memory.total_bytes == 0 ||
-        options.mxfp4_layers != MXFP4_NONE) /* else the device's copies read it */
+        options.mxfp4_layers != MXFP4_NONE) /* otherwise packing reads it */
         TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
     TRY(weights_check_scales(&m->checkpoint));
     TRY(weights_quantize(&m->weights, &m->checkpoint, &options, &m->report));

@@ -30,7 +30,7 @@ struct slot_list {
     const struct pack_cache_options *opt;
 };
 
-/* The slot as it will be after loading: a part that becomes MXFP4 counts as MXFP4. */
+/* The slot as it will be after loading: a layer that becomes MXFP4 counts as MXFP4. */
 static enum osp_status list_slot(void *ctx, const struct weight_rule *rule, int layer,
                                  struct tensor *slot)
 {

@@ -24,8 +24,8 @@ struct pack_cache {
 };
 
 struct pack_cache_options {
-    const char *folder;    /* "on": osprey/ in the user's cache folder; NULL, "" or "off": none */
-    unsigned mxfp4_layers; /* BF16 layers that become MXFP4 on load */
+    const char *folder; /* "on": osprey/ in the user's cache folder; NULL, "" or "off": no cache */
+    unsigned mxfp4_layers; /* BF16 layers to quantize to MXFP4 on load */
     const struct backend_ops *ops;
     struct backend *be;
 };

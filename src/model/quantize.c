@@ -23,7 +23,7 @@ enum {
     BF16_BYTES = 2
 };
 
-/* ---- which layers ---- */
+/* ---- layers ---- */
 
 enum osp_status quantize_layers_check(unsigned *out, const struct gptoss_config *c,
                                       unsigned mxfp4_layers)
@@ -32,7 +32,7 @@ enum osp_status quantize_layers_check(unsigned *out, const struct gptoss_config 
 
     if (c->tied_embeddings && (mxfp4_layers & ends) != 0 && (mxfp4_layers & ends) != ends)
         return fail(OSP_EINVAL, "mxfp4_layers: embed and lm_head are one matrix in this model "
-                                "(tie_word_embeddings): name both or none");
+                                "(tie_word_embeddings); name both or neither");
     *out = mxfp4_layers & ~(c->mxfp4_layers | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
     return model_config_check_mxfp4(c, *out);
 }

@@ -6,15 +6,15 @@
 #include "model/weights.h"
 
 struct quantize_options {
-    unsigned mxfp4_layers;      /* as quantize_layers_check gave them */
+    unsigned mxfp4_layers;      /* from quantize_layers_check() */
     int n_threads;              /* 0 = all usable */
     load_progress_fn *progress; /* counts bytes of the BF16 matrices; may be NULL */
     void *progress_ctx;
 };
 
-/* Which of these layers (enum mxfp4_layer) are BF16 in a checkpoint with this config: those that
- * quantising changes. OSP_EINVAL: of embed and lm_head only one, while they are one matrix.
- * OSP_EFORMAT: columns that are not whole blocks of 32. */
+/* Sets *out to those of these layers (enum mxfp4_layer) that are BF16 in a checkpoint with this
+ * config, and so can be quantized. OSP_EINVAL: only one of embed and lm_head, which are one matrix
+ * in this model. OSP_EFORMAT: columns are not whole blocks of 32. */
 CHECKED enum osp_status quantize_layers_check(unsigned *out, const struct gptoss_config *c,
                                               unsigned mxfp4_layers);
 
@@ -24,15 +24,15 @@ struct quantize_sizes {
 };
 struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned mxfp4_layers);
 
-/* Replaces the layers' tensors in `w` and their bytes in `report` (may be NULL). A value that is
- * NaN or infinite is OSP_EFORMAT and names tensor and index. The memory of the BF16 matrices is
- * given back to the system: unless it maps a file, it is not to be read again. */
+/* Replaces the layers' tensors in `w` and their bytes in `report` (may be NULL). OSP_EFORMAT: a
+ * value is NaN or infinite; the message names the tensor and the index. The memory of the BF16
+ * matrices is released: unless it maps a file, it must not be read again. */
 CHECKED enum osp_status weights_quantize(struct weights *w, const struct checkpoint *c,
                                          const struct quantize_options *opt,
                                          struct weights_report *report);
 
-/* Only notes in `w` and `report` that these layers are MXFP4, for a device that has them already:
- * their data is not to be read. */
+/* Only marks these layers in `w` and `report` as MXFP4, for a device that already has the packed
+ * weights: their data must not be read. */
 CHECKED enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c,
                                            unsigned mxfp4_layers, struct weights_report *report);
 

@@ -32,7 +32,7 @@ struct saver {
     const struct quantize_save_options *opt;
     struct checkpoint checkpoint;
     struct weights weights;
-    struct gptoss_config target; /* the config of what is written */
+    struct gptoss_config target; /* the config to be written */
     unsigned new_mxfp4_layers;
 
     struct st_tensor *tensors; /* (n): tensors to be written */
@@ -270,7 +270,7 @@ static enum osp_status open_source(struct saver *s)
     TRY(model_config_check(c));
     TRY(quantize_layers_check(&s->new_mxfp4_layers, c, s->opt->mxfp4_layers));
     if (s->new_mxfp4_layers == MXFP4_NONE && !c->is_original_layout)
-        return fail(OSP_EINVAL, "%s: nothing to do: of the layers asked for (%s) none is BF16",
+        return fail(OSP_EINVAL, "%s: nothing to do: no BF16 matrices in the requested layers (%s)",
                     s->opt->from, mxfp4_layers_text(text, s->opt->mxfp4_layers));
     TRY(weights_bind(&s->weights, &s->checkpoint, NULL));
     TRY(weights_check_scales(&s->checkpoint));

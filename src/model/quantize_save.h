@@ -1,4 +1,4 @@
-/* Writes a checkpoint again with mxfp4_layers converted to MXFP4, in the Hugging Face layout. */
+/* Writes a checkpoint in the Hugging Face layout with mxfp4_layers quantized to MXFP4. */
 #ifndef MODEL_QUANTIZE_SAVE_H
 #define MODEL_QUANTIZE_SAVE_H
 
@@ -7,7 +7,7 @@
 struct quantize_save_options {
     const char *from, *to;
     unsigned mxfp4_layers; /* enum mxfp4_layer */
-    bool force;            /* replace a checkpoint that is there */
+    bool force;            /* replace an existing checkpoint */
     int64_t shard_bytes_max;
     int n_threads;              /* 0 = all usable */
     const volatile int *stop;   /* a flag: not 0 = stop and leave nothing behind; may be NULL */
@@ -16,7 +16,7 @@ struct quantize_save_options {
 };
 
 struct quantize_save_report {
-    unsigned new_mxfp4_layers, mxfp4_layers; /* converted now; MXFP4 in all */
+    unsigned new_mxfp4_layers, mxfp4_layers; /* quantized now; MXFP4 in the result */
     int n_files;
     int64_t n_tensors, from_bytes, to_bytes; /* of the tensors' files */
 };

@@ -5,10 +5,10 @@
 
 #include "model/weights.h"
 
-/* Owns what it holds until model_open() takes it. Zeroed: empty. */
+/* Owns its members until model_open() takes them. Zeroed: empty. */
 struct model_source {
     struct checkpoint checkpoint;
-    struct weights weights; /* point into the checkpoint's mapping */
+    struct weights weights; /* points into the checkpoint's mapping */
     struct weights_report report;
 };
 

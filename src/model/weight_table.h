@@ -33,9 +33,9 @@ extern const int n_global_rules, n_layer_rules;
  * such tensor. */
 const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c);
 
-/* The part whose choice makes the rule's matrix MXFP4; MXFP4_NONE for what never is. */
+/* The layer (enum mxfp4_layer) that this matrix belongs to; MXFP4_NONE if it is never MXFP4. */
 unsigned weight_rule_mxfp4_layer(const struct weight_rule *rule);
-/* Whether the checkpoint has it as blocks and scales. */
+/* Whether the checkpoint stores it as blocks and scales. */
 bool weight_rule_is_mxfp4(const struct weight_rule *rule, const struct gptoss_config *c);
 
 /* Sets the values of all letters; letters[L_QKV] = letters[L_HD] + 2 * letters[L_KD]. */

@@ -113,14 +113,14 @@ static void run(struct model *m, const struct step_of *step)
     must(model_wait(m, ticket));
     atomic_store(&is_watched, false);
     if (atomic_load(&n_taken) > 0)
-        fail_msg("%d allocations in a step of %d generated rows and %d of a prompt, at %d tokens",
+        fail_msg("%d allocations in a step of %d decode rows and %d prefill rows, at %d tokens",
                  atomic_load(&n_taken), step->n_generated, step->n_prompt, step->end);
     free(b);
 }
 
 /* ---- models ---- */
 
-/* False: this machine has not that level, or the level not that type. */
+/* Returns false if this machine lacks the ISA, or the ISA the type. */
 static bool check(const char *isa, enum dtype kv_dtype, unsigned mxfp4_layers, int n_threads)
 {
     static const struct step_of steps[] = {

@@ -33,14 +33,15 @@ struct cpu {
     bool has_prefetch; /* see kernels_want_prefetch() */
     struct backend_options limits;
     const struct batch *batch; /* of the step in progress; borrowed */
-    /* Rows of the stage at hand and their phases: the batch's, or, in the last layer, those that
-     * samples name, which are then the first n_rows of every activation. */
+    /* The rows of the current stage and their phases. Those of the batch; in the last layer
+     * (is_tail) only the rows that samples name, gathered to the first n_rows rows of every
+     * activation. */
     int n_rows;
     const int32_t *phases;
     bool is_tail;
-    int32_t *tail_phases;     /* room for (n_rows_max) */
-    uint64_t ticket;          /* of the last step that ended */
-    struct row_block *blocks; /* of the batch, (n_blocks) */
+    int32_t *tail_phases;     /* (n_rows_max) */
+    uint64_t ticket;          /* of the last step that was completed */
+    struct row_block *blocks; /* (n_blocks): row blocks of the batch */
     int n_blocks;
     struct workspace *workers;     /* (n_threads) */
     struct workspace cos_sin;      /* (T, D) f32: rotations of the batch, for cos_sin_of */

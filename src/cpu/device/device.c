@@ -101,7 +101,7 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
     cpu_options_log(&opt->device_options);
     cpu = mem_new(sizeof(*cpu));
     cpu->limits = *opt;
-    cpu->limits.device_options = (struct device_options){0}; /* borrowed until here */
+    cpu->limits.device_options = (struct device_options){0}; /* valid only during open() */
     for (int i = 0; i < N_STAGES; i++)
         cpu->costs[i].stage = stage_names[i];
     TRY(kernels_select(&cpu->kernels, opt->cpu_features));
@@ -208,9 +208,9 @@ static void begin(struct cpu *cpu, const struct batch *b)
         }
 }
 
-/* ---- the tail: the last layer's rows that samples name ---- */
+/* ---- the tail of a step: in the last layer, only the rows that samples name ---- */
 
-/* Whether each sample names another row, in rising order, and not all rows are named. */
+/* Whether the samples name distinct rows in rising order, and not all rows. */
 static bool has_tail(const struct batch *b)
 {
     for (int i = 1; i < b->n_samples; i++)
@@ -219,7 +219,7 @@ static bool has_tail(const struct batch *b)
     return b->n_samples < b->n_rows;
 }
 
-/* Brings these rows of a tensor to its front. */
+/* Moves the rows that samples name to the first rows of a tensor. */
 static void gather_rows(const struct batch *b, const struct tensor *t)
 {
     const size_t n_bytes = (size_t)t->dim[1] * sizeof(float);
@@ -229,7 +229,8 @@ static void gather_rows(const struct batch *b, const struct tensor *t)
                 (char *)t->data + (size_t)BATCH_SAMPLES(b)[i].row * n_bytes, n_bytes);
 }
 
-/* Before op i, an attn_out whose outputs are read for sampled rows only (program.h). */
+/* Starts the tail before op i, an attn_out whose outputs are needed for sampled rows only (enum
+ * rows_needed of program.h). */
 static void begin_tail(struct cpu *cpu, const struct compiled *c, int i)
 {
     const struct batch *b = cpu->batch;
@@ -252,7 +253,8 @@ static bool is_tail_begin(const struct compiled *c, int i)
            p->ops[i + 1].rows == ROWS_SAMPLED;
 }
 
-/* Without a sample nobody reads the last layer's rows once its keys and values are stored. */
+/* Whether op i can be skipped: in a step without samples, the last layer only has to store keys and
+ * values. */
 static bool is_unneeded(const struct cpu *cpu, const struct compiled *c, int i)
 {
     return cpu->batch->n_samples == 0 && c->program->ops[i].rows == ROWS_SAMPLED;

@@ -1,6 +1,6 @@
-/* The CPU's device options: those of vLLM's and osprey's command lines for GPUs that choose a
- * kernel. The CPU's kernels follow from its ISA (--cpu-features), so each accepts its default and
- * vLLM's values alone. */
+/* The CPU's device options: those options of vLLM and osprey that choose a GPU kernel. The ISA
+ * decides which kernels the CPU runs (--cpu-features), so each option accepts only its default and
+ * the values of vLLM. */
 #include "backend/vllm_kernels.h"
 #include "base/log.h"
 #include "cpu/common/cpu.h"

@@ -41,7 +41,7 @@ out:
     return st;
 }
 
-/* Counting sort by expert, stable in the token. */
+/* Counting sort by expert; tokens stay in order (stable). */
 static void group(struct grouping *g, const struct cpu *cpu, const int32_t *ids, int n_active,
                   int n_experts)
 {
