@@ -45,7 +45,7 @@ static char *two_nodes(void)
     return folder;
 }
 
-static struct model *open_on(const char *affinity, const char *cache, const char *level)
+static struct model *open_on(const char *affinity, const char *cache, const char *isa)
 {
     struct model_options opt = {.path = MODEL,
                                 .n_threads = 2,
@@ -53,7 +53,7 @@ static struct model *open_on(const char *affinity, const char *cache, const char
                                 .n_samples_max = ROWS_MAX,
                                 .n_pages = {2, 2},
                                 .cpu_affinity = affinity,
-                                .cpu_features = level,
+                                .cpu_features = isa,
                                 .pack_cache = cache};
     struct model *m;
 

@@ -260,7 +260,7 @@ static void test_at_the_best_level(void **state)
     assert_true(check_isa(NULL, 5) >= 4);
 }
 
-static void test_at_other_levels(void **state)
+static void test_at_other_isas(void **state)
 {
     static const char *const isas[] = {"avx2", "avx-vnni", "avx512", "amx", "neon", "neon-i8mm"};
 
@@ -270,4 +270,4 @@ static void test_at_other_levels(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_at_ref), cmocka_unit_test(test_at_the_best_level),
-          cmocka_unit_test(test_at_other_levels))
+          cmocka_unit_test(test_at_other_isas))
