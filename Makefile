@@ -165,6 +165,8 @@ GPU_FAULT := $(BUILD)/tests/gpu_fault.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
+CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
+HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OBJ  := $(patsubst %.c,$(BUILD)/obj/%.o,$(FUZZ_SRC))
 PROGRAM   := $(if $(MAIN_OBJ),$(BUILD)/osprey)
@@ -186,7 +188,7 @@ has-libraries:
 	           "run 'make setup' first" >&2; exit 1; }
 
 .PHONY: tests
-tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs, too
+tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) $(HOST_TESTS) ## Build the test programs, too
 
 COMPILE = $(CC) $(CFLAGS) $(HARDEN) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -284,6 +286,22 @@ $(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a $(BU
 	@echo "  LD    $@"
 	@$(NVCC) -cudart static $(CUDA_CODE) -o $@ $^ -lm
 
+# The test of launch lists needs nvcc for the launchers in .cu files, and no GPU.
+CUDA_HOST_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cuda_host/*.c))
+$(CUDA_HOST_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
+$(CUDA_HOST_TEST): $(CUDA_HOST_OBJ) $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/common/launch_list.o \
+                   $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
+                   $(filter %/print_list.o %/hazards.o,$(CUDA_OBJ)) \
+                   $(foreach o,$(CUDA_OBJ),$(if $(findstring /program/fuse,$(o)),$(o))) \
+                   $(BUILD)/libosprey.a
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(NVCC) -cudart static $(CUDA_CODE) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(filter-out -pthread,$(LIB_LIBS)) $(CMOCKA_LIBS)
+
+.PHONY: golden-launches
+golden-launches: $(CUDA_HOST_TEST) ## Write the golden launch lists of tests/golden/launches
+	@$< --write
+
 .PHONY: no-gpu no-cuda cuda-all cuda-arm cuda-free
 no-cuda:
 	@echo "  the CUDA plug-in is left out: nvcc is not found (NVCC=PATH names it)"
@@ -364,7 +382,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
-    $(foreach folder,stages load sim answers fault,$(wildcard tests/$(folder)/*.c)))
+    $(foreach folder,stages load sim answers fault cuda_host,$(wildcard tests/$(folder)/*.c)))
 
 .DEFAULT_GOAL := build
 
@@ -407,8 +425,8 @@ test-web: build $(WEB_VENV)/stamp ## Optional: the chat page in headless Chromiu
 test-quick: tests check-layers check-words check-format units ## Only the source checks and the unit tests
 
 .PHONY: units
-units: $(UNITS)
-	@tests/run_units $(UNITS)
+units: $(UNITS) $(HOST_TESTS)
+	@tests/run_units $(UNITS) $(HOST_TESTS)
 
 .PHONY: checks
 checks: $(CHECKS)

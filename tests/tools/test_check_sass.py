@@ -124,6 +124,8 @@ def test_a_kernel_that_is_gone():
     ("_ZN3one3two1kILi4EEEvPf", "k<4>"),
     ("_Z7productI5shapeILi2ELi4EELi16EEv4argsi", "product<shape<2,4>,16>"),
     ("_Z3getIfhEvv", "get<f,h>"),
+    ("_Z10operand_ofIL8rounding2EEv10conversion", "operand_of<2>"),
+    ("_Z4tileIL6format1ELi128EJLi96ELi80EEEv4plan", "tile<1,128,96,80>"),
     ("osprey_plain_c", "osprey_plain_c"),
 ])
 def test_names(mangled, name):

@@ -1,6 +1,6 @@
 /* What a step launches, as data: a list of kernels with their launch configurations and parameters.
- * The launchers (functions launch_*) append to a list and touch no device, so that a list is made and
- * checked on a host without a GPU; device/run_list.c runs it. */
+ * The launchers (functions launch_*) append to a list and touch no device, so that a list is made
+ * and checked on a host without a GPU; device/run_list.c runs it. */
 #ifndef CUDA_COMMON_LAUNCH_LIST_H
 #define CUDA_COMMON_LAUNCH_LIST_H
 
@@ -27,7 +27,8 @@ struct touch {
     enum touch_kind kind;
     int tensor; /* id in the program; 0: a workspace */
     int workspace;
-    int op; /* of a write: the program's op whose output it is; of a read: the op that reads */
+    int op;      /* of a write: the program's op whose output it is; of a read: the op that reads */
+    int copy_of; /* of a workspace: id of the tensor whose rows it has in another form; 0: none */
 };
 
 struct launch {

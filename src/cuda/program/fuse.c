@@ -171,13 +171,24 @@ static void touch(struct fuse *f, int launch, enum touch_kind kind, int tensor, 
                   int op)
 {
     if (f->first < f->list->n)
-        launch_list_touch(f->list, (struct touch){launch, kind, tensor, workspace, op});
+        launch_list_touch(f->list, (struct touch){launch, kind, tensor, workspace, op, 0});
+}
+
+void reads_id(struct fuse *f, int op, int id)
+{
+    if (id > 0)
+        touch(f, f->first, TOUCH_READ, id, 0, op);
+}
+
+void writes_id(struct fuse *f, int op, int id)
+{
+    if (id > 0)
+        touch(f, f->list->n - 1, TOUCH_WRITE, id, 0, op);
 }
 
 void reads(struct fuse *f, int op, const struct tensor *t)
 {
-    if (t->id > 0)
-        touch(f, f->first, TOUCH_READ, t->id, 0, op);
+    reads_id(f, op, t->id);
 }
 
 void reads_early(struct fuse *f, const struct tensor *t)
@@ -188,18 +199,30 @@ void reads_early(struct fuse *f, const struct tensor *t)
 
 void writes(struct fuse *f, int op, const struct tensor *t)
 {
-    if (t->id > 0)
-        touch(f, f->list->n - 1, TOUCH_WRITE, t->id, 0, op);
+    writes_id(f, op, t->id);
+}
+
+void reads_copy(struct fuse *f, int op, enum workspace w, int tensor_id)
+{
+    if (f->first < f->list->n)
+        launch_list_touch(f->list, (struct touch){f->first, TOUCH_READ, 0, (int)w, op, tensor_id});
+}
+
+void writes_copy(struct fuse *f, int op, enum workspace w, int tensor_id)
+{
+    if (f->first < f->list->n)
+        launch_list_touch(f->list,
+                          (struct touch){f->list->n - 1, TOUCH_WRITE, 0, (int)w, op, tensor_id});
 }
 
 void reads_workspace(struct fuse *f, enum workspace w)
 {
-    touch(f, f->first, TOUCH_READ, 0, (int)w, 0);
+    reads_copy(f, f->op, w, 0);
 }
 
 void writes_workspace(struct fuse *f, enum workspace w)
 {
-    touch(f, f->list->n - 1, TOUCH_WRITE, 0, (int)w, 0);
+    writes_copy(f, f->op, w, 0);
 }
 
 /* ---- before the layers ---- */
@@ -331,6 +354,14 @@ static void launch_fused_qkv(struct fuse *f, int i, const struct attn_qkv_args *
         writes_workspace(f, WORKSPACE_router);
 }
 
+static void touch_qkv_weights(struct fuse *f, const struct attn_qkv_args *a)
+{
+    for (int k = 0; k < 3; k++) {
+        reads_early(f, &a->wqkv[k]);
+        reads_early(f, &a->bqkv[k]);
+    }
+}
+
 static int fuse_qkv(struct fuse *f, int i, const struct attn_qkv_args *a)
 {
     const int64_t kv_width = a->kv.dim[2] * a->kv.dim[4];
@@ -341,21 +372,22 @@ static int fuse_qkv(struct fuse *f, int i, const struct attn_qkv_args *a)
     make_cos_sin(f, a->rope);
     for (int k = 0; k < 3; k++)
         matmul_add(&m, &a->wqkv[k], &a->bqkv[k], outs[k], k == 0 ? a->q.dim[1] : 2 * kv_width);
+    f->product =
+        (struct product_tensors){.x = a->y.id, .out = {a->q.id, a->kv_rows.id, a->kv_rows.id}};
     if (is_fused_qkv(f, a)) {
         launch_fused_qkv(f, i, a);
-    } else if (!matmul_qkv(f, a, &m)) {
+        touch_qkv_weights(f, a);
+    } else if (matmul_qkv(f, a, &m)) {
+        reads_copy(f, i, WORKSPACE_rounded, a->y.id);
+        touch_qkv_weights(f, a);
+    } else {
         matmul_launch(f, STAGE_attn_qkv, &m, &a->y);
         launch_rope_cache(f->list, a, workspace(f, WORKSPACE_cos_sin), batch_on_device(f),
                           f->n_rows);
-        reads(f, i, &a->y);
-    } else {
-        reads(f, i, &a->y);
+        reads(f, i, &a->q);
+        reads(f, i, &a->kv_rows);
     }
     reads_workspace(f, WORKSPACE_cos_sin);
-    for (int k = 0; k < 3; k++) {
-        reads_early(f, &a->wqkv[k]);
-        reads_early(f, &a->bqkv[k]);
-    }
     writes(f, i, &a->q);
     writes(f, i, &a->kv);
     return 1;
@@ -363,8 +395,8 @@ static int fuse_qkv(struct fuse *f, int i, const struct attn_qkv_args *a)
 
 /* ---- the tail: the last layer's rows that samples name ---- */
 
-/* Brings the tail's rows of att and x to the front. q and y hold nothing that is still read: they take the rows of att,
- * and of x on their way. */
+/* Brings the tail's rows of att and x to the front. q and y hold nothing that is still read: they
+ * take the rows of att, and of x on their way. */
 static void begin_tail(struct fuse *f, int i)
 {
     union stage_args attn, qkv, out, residual;
@@ -393,6 +425,7 @@ static void begin_tail(struct fuse *f, int i)
     next_launch(f);
     launch_gather_rows(f->list, residual.residual_rmsnorm.x.data, qkv.attn_qkv.y.data, NULL, 0,
                        f->n_rows, residual.residual_rmsnorm.x.dim[1]);
+    reads(f, i, &qkv.attn_qkv.y);
     writes(f, last_writer(f, i, &residual.residual_rmsnorm.x), &residual.residual_rmsnorm.x);
     next_launch(f);
     f->tail_att = attn.attn.q;
@@ -449,13 +482,14 @@ static int fuse_logits(struct fuse *f, int i, const struct logits_args *a)
         p.rows.gather_stride = m.gather_stride;
         (void)launch_decode_matmul(f->list, &p);
         reads_rows(f, i, &a->y, false);
+        reads_early(f, &a->head);
+        writes(f, i, &a->logits);
     } else {
         f->rounded = f->is_tail ? 0 : f->rounded;
+        f->product = (struct product_tensors){
+            .x = a->y.id, .out = {a->logits.id}, .is_gathered = m.gather != NULL};
         matmul_launch(f, STAGE_logits, &m, &a->y);
-        reads(f, i, &a->y);
     }
-    reads_early(f, &a->head);
-    writes(f, i, &a->logits);
     return 1;
 }
 
@@ -475,6 +509,31 @@ bool takes_norm(const struct fuse *f, int i, int residual)
            !is_read_after(f, residual, i, y);
 }
 
+/* The kernels of stage sample, in their order: survey, weigh, collect for few special rows, sample.
+ */
+static void touch_sample(struct fuse *f, int i, const struct sample_args *a, bool has_special)
+{
+    const int end = f->list->n;
+    const enum workspace made_by_survey[] = {WORKSPACE_tops, WORKSPACE_bins};
+
+    for (int launch = f->first; launch < end; launch++) {
+        const bool is_survey = launch == f->first, is_last = launch == end - 1;
+
+        touch(f, launch, TOUCH_READ, a->logits.id, 0, i);
+        touch(f, launch, is_survey ? TOUCH_WRITE : TOUCH_READ, 0, WORKSPACE_chunks, i);
+        if (launch == f->first + 1)
+            touch(f, launch, TOUCH_WRITE, 0, WORKSPACE_chunks, i);
+        if (has_special && is_survey)
+            touch(f, launch, TOUCH_WRITE, a->logits.id, 0, i);
+        for (int w = 0; has_special && w < 2; w++) {
+            if (!is_survey && (is_last || made_by_survey[w] == WORKSPACE_bins))
+                touch(f, launch, TOUCH_READ, 0, (int)made_by_survey[w], i);
+            if (is_survey || (!is_last && made_by_survey[w] == WORKSPACE_bins))
+                touch(f, launch, TOUCH_WRITE, 0, (int)made_by_survey[w], i);
+        }
+    }
+}
+
 static int fuse_sample(struct fuse *f, int i, const struct sample_args *a)
 {
     const struct fuse_input *in = f->in;
@@ -492,11 +551,13 @@ static int fuse_sample(struct fuse *f, int i, const struct sample_args *a)
     if (l.n_samples == 0)
         return 1;
     launch_sample(f->list, &l);
-    reads(f, i, &a->logits);
+    touch_sample(f, i, a, l.has_special);
     writes(f, i, &a->tokens);
     writes(f, i, &a->logprobs);
-    writes(f, i, &a->top_tokens);
-    writes(f, i, &a->top_logprobs);
+    if (l.has_special) {
+        writes(f, i, &a->top_tokens);
+        writes(f, i, &a->top_logprobs);
+    }
     return 1;
 }
 
@@ -554,6 +615,7 @@ enum osp_status fuse(struct launch_list *list, const struct fuse_input *in)
             begin_tail(&f, i);
         }
         f.first = list->n;
+        f.op = i;
         if (!is_unneeded(&f, i))
             n = fuse_op(&f, i);
         for (int l = first; l < list->n; l++) {

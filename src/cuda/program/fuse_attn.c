@@ -23,6 +23,48 @@ static int64_t partials_bytes(const struct attn_launch *l)
            attn_partial_floats(&l->args) * (int64_t)sizeof(float);
 }
 
+/* ---- touches, of the launch since f->first ---- */
+
+static void touch_keys(struct fuse *f, const struct attn_args *a)
+{
+    reads(f, f->op, &a->q);
+    reads(f, f->op, &a->kv);
+    reads_early(f, &a->sinks);
+}
+
+static void touch_rows(struct fuse *f, const struct attn_launch *l)
+{
+    touch_keys(f, &l->args);
+    if (l->merge_bufs != NULL) {
+        reads_workspace(f, WORKSPACE_merge_bufs);
+        writes_workspace(f, WORKSPACE_merge_bufs);
+    }
+    if (l->rounded != NULL)
+        writes_copy(f, f->op, WORKSPACE_rounded, l->args.att.id);
+    writes(f, f->op, &l->args.att);
+    next_launch(f);
+}
+
+/* Of the plain kernel, and of the merge behind it. */
+static void touch_plain(struct fuse *f, const struct attn_launch *l)
+{
+    const int first = f->first;
+
+    if (l->partials == NULL) {
+        touch_rows(f, l);
+        return;
+    }
+    touch_keys(f, &l->args);
+    launch_list_touch(f->list, (struct touch){first, TOUCH_WRITE, 0, WORKSPACE_partials, f->op, 0});
+    f->first = first + 1;
+    reads_workspace(f, WORKSPACE_partials);
+    reads_early(f, &l->args.sinks);
+    writes(f, f->op, &l->args.att);
+    next_launch(f);
+}
+
+/* ---- launches ---- */
+
 static void launch_plain(struct fuse *f, struct attn_launch *l)
 {
     const int n_tokens = l->n_units * ATTN_UNIT_KEYS;
@@ -33,6 +75,7 @@ static void launch_plain(struct fuse *f, struct attn_launch *l)
     if (n_blocks < BLOCKS_WANTED && partials_bytes(l) <= ATTN_PARTIALS_BYTES_MAX)
         l->partials = workspace(f, WORKSPACE_partials);
     launch_attn_plain(f->list, l);
+    touch_plain(f, l);
 }
 
 /* The number of splits must not depend on the number of rows, or bits would. */
@@ -52,8 +95,10 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
     if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
         l->rounded = rounded_buffer(f, &l->args.att);
     l->n_rows = n;
-    if (launch_attn_one_block(f->list, l)) /* splits of a row are merged in their block */
+    if (launch_attn_one_block(f->list, l)) { /* splits of a row are merged in their block */
+        touch_rows(f, l);
         return;
+    }
     if (l->n_splits > 1) {
         n_at_once = attn_rows_at_once(&l->args, n);
         l->merge_bufs = workspace(f, WORKSPACE_merge_bufs);
@@ -62,6 +107,7 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
         l->first_row = row;
         l->n_rows = n - row < n_at_once ? n - row : n_at_once;
         launch_attn_decode(f->list, l);
+        touch_rows(f, l);
     }
 }
 
@@ -76,7 +122,8 @@ static struct attn_rows rows_of(const struct fuse *f)
                               .seqs = on_device(f, b->offset_seqs)};
 }
 
-/* The tensor cores' kernels are made for one head width, and for pages of two types; all else has the plain one. */
+/* The tensor cores' kernels are made for one head width, and for pages of two types; all else has
+ * the plain one. */
 static enum kernel kernel_of(const struct fuse *f, const struct attn_args *a, enum phase phase)
 {
     return a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == ATTN_HEAD_DIM
@@ -93,6 +140,8 @@ static bool launch_prefill(struct fuse *f, const struct attn_launch *l)
         launch_attn_sm90(f->list, l);
     else if (kernel != KERNEL_ATTN_SIMT)
         launch_attn_prefill(f->list, l);
+    if (kernel != KERNEL_ATTN_SIMT)
+        touch_rows(f, l);
     return kernel != KERNEL_ATTN_SIMT;
 }
 
@@ -122,9 +171,5 @@ int fuse_attn(struct fuse *f, int i)
                              .n_units = units_at_most(a, f->in->counts.n_units)};
     f->rounded = 0;
     launch_rows(f, &l);
-    reads(f, i, &a->q);
-    reads(f, i, &a->kv);
-    reads_early(f, &a->sinks);
-    writes(f, i, &a->att);
     return 1;
 }

@@ -1,5 +1,6 @@
-/* The experts: one to four decode rows take them row by row, up to 256 by lists of an expert's rows, and prefill rows by
- * tiles. The second product of decode rows does the residual behind it. */
+/* The experts: one to four decode rows take them row by row, up to 256 by lists of an expert's
+ * rows, and prefill rows by tiles. The second product of decode rows does the residual behind it.
+ */
 #include "cuda/program/fuse_internal.h"
 
 /* ---- decode rows ---- */
@@ -118,7 +119,8 @@ static void touch_down(struct fuse *f, int i, const struct experts_args *a,
     writes(f, i + 1, &residual->x);
 }
 
-/* One to four rows: up selects the experts, down adds to x, and the norm is left to the next kernel if that takes it. */
+/* One to four rows: up selects the experts, down adds to x, and the norm is left to the next kernel
+ * if that takes it. */
 static int launch_few(struct fuse *f, int i, const struct experts_args *a, int router_op)
 {
     union stage_args next, from, normed;
@@ -133,7 +135,7 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     touch_up(f, i, a);
     if (f->router == ROUTER_SUMS) {
         op_args(f, f->router_residual, &normed);
-        reads_workspace(f, WORKSPACE_router);
+        reads_copy(f, i, WORKSPACE_router, router->router_logits.id);
         reads(f, i, &normed.residual_rmsnorm.x);
         reads_early(f, &normed.residual_rmsnorm.norm);
         reads_early(f, &router->br);
@@ -148,7 +150,7 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     (void)launch_decode_down(f->list, &p);
     reads(f, i, &a->units);
     if (f->router == ROUTER_SUMS)
-        reads_workspace(f, WORKSPACE_router);
+        reads_copy(f, i, WORKSPACE_router, router->router_logits.id);
     else
         reads(f, i, &router->router_logits);
     touch_down(f, i, a, residual);
@@ -167,6 +169,24 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     return 2;
 }
 
+/* Both products of the rows that the jobs list. */
+static void launch_jobs(struct fuse *f, const struct experts_args *a,
+                        const struct decode_grouped *g)
+{
+    (void)launch_decode_grouped_up(f->list, g);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads_copy(f, f->op, WORKSPACE_rounded, a->y.id);
+    touch_up(f, f->op, a);
+    next_launch(f);
+    (void)launch_decode_grouped_down(f->list, g);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads(f, f->op, &a->units);
+    reads_early(f, &a->w_down);
+    reads_early(f, &a->b_down);
+    writes(f, f->op, &a->parts);
+    set_op(f, f->op);
+}
+
 /* Up to 256 rows by lists of each expert's; has_topk: ids and gates are there. */
 static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
                           bool has_topk)
@@ -179,16 +199,11 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     op_args(f, router_op, &from);
     g = grouped_of(f, a, has_topk ? NULL : &from.router);
     (void)decode_grouped_fits(f->list, &g); /* sets the rows of a job */
+    f->product = (struct product_tensors){.x = a->y.id};
     g.rows = rounded_rows(f, &a->y, f->n_rows);
-    if (f->first < f->list->n) {
-        reads(f, i, &a->y);
-        writes_workspace(f, WORKSPACE_rounded);
-        next_launch(f);
-    }
     launch_decode_expert_jobs(f->list, &g);
     if (has_topk) {
         reads(f, i, &a->ids);
-        reads(f, i, &a->gates);
     } else {
         reads(f, i, &from.router.router_logits);
         writes(f, router_op, &a->ids);
@@ -196,18 +211,7 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     }
     writes_workspace(f, WORKSPACE_jobs);
     next_launch(f);
-    (void)launch_decode_grouped_up(f->list, &g);
-    reads_workspace(f, WORKSPACE_jobs);
-    reads_workspace(f, WORKSPACE_rounded);
-    touch_up(f, i, a);
-    next_launch(f);
-    (void)launch_decode_grouped_down(f->list, &g);
-    reads_workspace(f, WORKSPACE_jobs);
-    reads(f, i, &a->units);
-    reads_early(f, &a->w_down);
-    reads_early(f, &a->b_down);
-    writes(f, i, &a->parts);
-    set_op(f, i);
+    launch_jobs(f, a, &g);
     if (residual != NULL) {
         g.normed = rounded_buffer(f, &residual->y);
         g.e.x = residual->x.data;
@@ -227,7 +231,7 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     writes(f, i + 1, &residual->x);
     writes(f, i + 1, &residual->y);
     if (g.normed != NULL)
-        writes_workspace(f, WORKSPACE_rounded);
+        writes_copy(f, i + 1, WORKSPACE_rounded, residual->y.id);
     f->factors_of = -1;
     set_op(f, i + 1);
     return 2;
@@ -255,6 +259,9 @@ void group_experts(struct fuse *f, const struct experts_args *a, int n_rows,
         grouping_at(workspace(f, WORKSPACE_lists), f->in->n_rows_max * (int64_t)n_ranks, n_experts);
     g->n_read = f->in->n_experts_read;
     launch_group(f->list, g, a->ids.data, n, n_ranks, n_experts);
+    reads(f, f->op, &a->ids);
+    writes_workspace(f, WORKSPACE_lists);
+    next_launch(f);
     out->up = out->down = (struct matmul){.n_tokens = n_rows,
                                           .first = g->first,
                                           .active = g->active,
@@ -271,7 +278,16 @@ void group_experts(struct fuse *f, const struct experts_args *a, int n_rows,
     out->down.x = a->units.data;
 }
 
-/* The first n_rows rows, whose ids and gates are there, by the decode kernels; false: these do not take them. */
+void touch_combine(struct fuse *f, const struct experts_args *a)
+{
+    reads(f, f->op, &a->parts);
+    reads(f, f->op, &a->gates);
+    writes(f, f->op, &a->h);
+    next_launch(f);
+}
+
+/* The first n_rows rows, whose ids and gates are there, by the decode kernels; false: these do not
+ * take them. */
 static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, int n_rows)
 {
     struct decode_grouped g;
@@ -282,11 +298,16 @@ static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, in
     g.e.n_tokens = n_rows;
     if (!decode_grouped_fits(f->list, &g))
         return false;
+    f->product = (struct product_tensors){.x = a->y.id};
     g.rows = rounded_rows(f, &a->y, n_rows);
     launch_decode_expert_jobs(f->list, &g);
-    (void)launch_decode_grouped_up(f->list, &g);
-    (void)launch_decode_grouped_down(f->list, &g);
+    reads(f, f->op, &a->ids);
+    writes_workspace(f, WORKSPACE_jobs);
+    next_launch(f);
+    launch_jobs(f, a, &g);
     launch_decode_combine(f->list, &g, &(struct decode_rows){0});
+    reads_workspace(f, WORKSPACE_jobs);
+    touch_combine(f, a);
     return true;
 }
 
@@ -304,9 +325,14 @@ static void launch_first(struct fuse *f, const struct experts_args *a, int n_row
     if (row->kernel == KERNEL_DECODE_GROUPED && launch_grouped_rows(f, a, n_rows))
         return;
     group_experts(f, a, n_rows, &e);
+    f->product = (struct product_tensors){.x = a->y.id, .out = {a->units.id}, .is_listed = true};
     matmul_launch(f, STAGE_experts, &e.up, &a->y);
+    f->product =
+        (struct product_tensors){.x = a->units.id, .out = {a->parts.id}, .is_listed = true};
     matmul_launch(f, STAGE_experts, &e.down, &a->units);
     launch_combine(f->list, a, e.lists.entry, n_rows);
+    reads_workspace(f, WORKSPACE_lists);
+    touch_combine(f, a);
 }
 
 static void skip_rows(struct tensor *t, int64_t n)
@@ -353,13 +379,5 @@ int fuse_experts(struct fuse *f, int i)
         return is_few(f) ? launch_few(f, i, a, i - 1)
                          : launch_grouped(f, i, a, i - 1, f->router == ROUTER_TOPK);
     launch_phases(f, a);
-    reads(f, i, &a->y);
-    reads(f, i, &a->ids);
-    reads(f, i, &a->gates);
-    reads_early(f, &a->w_up);
-    reads_early(f, &a->b_up);
-    reads_early(f, &a->w_down);
-    reads_early(f, &a->b_down);
-    writes(f, i, &a->h);
     return 1;
 }

@@ -12,9 +12,21 @@ enum router_result {
     ROUTER_SUMS    /* fixed-point sums of the output product's epilogue: the same, after the norm */
 };
 
+/* Tensors of the product at hand, by id: what its launches are noted to read and write. */
+struct product_tensors {
+    int x;                    /* its rows */
+    int out[MATMUL_JOBS_MAX]; /* of each job */
+    enum workspace out_rows;  /* where has_out_rows: out[0] is this workspace */
+    bool has_out_rows;
+    bool is_gathered; /* copies of its rows have an order of their own: no other op takes them */
+    bool is_listed;   /* its rows are listed by expert, in the workspace `lists` */
+};
+
 struct fuse {
     const struct fuse_input *in;
     struct launch_list *list;
+    int op; /* of the program, at hand: notes of products are for it */
+    struct product_tensors product;
     int n_rows, n_decode; /* of the ops at hand: the batch's, or the tail's */
     bool is_tail;         /* the ops at hand have the rows that samples name, in rows 0 and on */
     int rounded; /* id of the tensor whose decode rows are in the workspace `rounded`; 0: none */
@@ -45,7 +57,8 @@ static inline bool is_stage(const struct fuse *f, int i, enum stage stage)
 
 /* The arguments of op i, with the tail's rows where they are. */
 void op_args(const struct fuse *f, int i, union stage_args *out);
-/* Whether what op i leaves in the tensor is read by a later op, but for op `but`, or by the caller. */
+/* Whether what op i leaves in the tensor is read by a later op, but for op `but`, or by the caller.
+ */
 bool is_read_after(const struct fuse *f, int i, int but, const struct tensor *t);
 
 static inline void *workspace(const struct fuse *f, enum workspace w)
@@ -74,7 +87,8 @@ static inline bool is_few(const struct fuse *f)
     return f->n_rows <= DECODE_FUSED_MAX;
 }
 
-/* Whether the table has this kernel for a matrix times n_rows decode rows of a step without prefill rows. */
+/* Whether the table has this kernel for a matrix times n_rows decode rows of a step without prefill
+ * rows. */
 bool is_tuned(const struct fuse *f, enum stage stage, const struct tensor *w, int n_rows,
               enum kernel kernel);
 
@@ -89,20 +103,28 @@ static inline bool is_fused_width(int64_t n_columns)
     return n_columns % DECODE_COLUMNS_OF == 0 && n_columns <= DECODE_WIDTH_MAX;
 }
 
-/* ---- touches: of the launches since f->first; reads belong to the first, writes to the last ---- */
+/* ---- touches: of the launches since f->first; reads belong to the first, writes to the last ----
+ */
 
 void reads(struct fuse *f, int op, const struct tensor *t);
+void reads_id(struct fuse *f, int op, int id);
+void writes_id(struct fuse *f, int op, int id);
 void reads_early(struct fuse *f, const struct tensor *t); /* weights, before griddepcontrol.wait */
 void writes(struct fuse *f, int op, const struct tensor *t);
 void reads_workspace(struct fuse *f, enum workspace w);
 void writes_workspace(struct fuse *f, enum workspace w);
+/* The same of a workspace with the rows of a tensor in another form: those that op reads or writes.
+ */
+void reads_copy(struct fuse *f, int op, enum workspace w, int tensor_id);
+void writes_copy(struct fuse *f, int op, enum workspace w, int tensor_id);
 /* The launches that follow are another kernel's. */
 static inline void next_launch(struct fuse *f)
 {
     f->first = f->list->n;
 }
 
-/* The launches since f->first are of this op: their time counts for its stage. Then as next_launch(). */
+/* The launches since f->first are of this op: their time counts for its stage. Then as
+ * next_launch(). */
 void set_op(struct fuse *f, int op);
 
 /* ---- stages: each gives how many ops it has taken ---- */
@@ -123,7 +145,8 @@ bool is_plain_norm(const struct residual_rmsnorm_args *a);
 /* The norm of a residual op whose sum is in x. */
 void norm_now(struct fuse *f, int residual);
 
-/* fuse_experts.c: whether the decode kernels take the experts at i behind a router that leaves this. */
+/* fuse_experts.c: whether the decode kernels take the experts at i behind a router that leaves
+ * this. */
 bool takes_experts(const struct fuse *f, int i, int router);
 
 /* ---- fuse_matmul.c ---- */
@@ -131,7 +154,8 @@ bool takes_experts(const struct fuse *f, int i, int router);
 /* Another job of m. */
 void matmul_add(struct matmul *m, const struct tensor *w, const struct tensor *bias, float *out,
                 int64_t out_width);
-/* All jobs, of any formats, by the kernels that the table has for each phase. x: the tensor of the rows. */
+/* All jobs, of any formats, by the kernels that the table has for each phase. x: the tensor of the
+ * rows. The caller sets f->product; the launches and their notes are complete. */
 void matmul_launch(struct fuse *f, enum stage stage, const struct matmul *m,
                    const struct tensor *x);
 /* The prefill rows alone, where matmul_has_prefill(). */
@@ -141,14 +165,22 @@ void matmul_launch_prefill(struct fuse *f, enum stage stage, const struct matmul
 const struct tuning_row *matmul_prefill_row(const struct fuse *f, enum stage stage,
                                             const struct tensor *w);
 bool matmul_has_prefill(const struct fuse *f, enum stage stage, const struct tensor *w);
-/* Rows with the decode rows' kernels. In a build without batch invariance (order.h) none beside prefill rows. */
+/* Rows with the decode rows' kernels. In a build without batch invariance (order.h) none beside
+ * prefill rows. */
 int matmul_decode_rows(const struct fuse *f);
 /* QKV of decode rows with rotation and KV cache in one kernel; false: not for this. */
 bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matmul *m);
 
-/* Where a kernel that makes the decode rows of t leaves them as FP16, too; NULL: nobody reads them so. */
+/* The launch since f->first makes the product's rows ready in the workspace. */
+void note_rows(struct fuse *f, enum workspace w);
+/* The launch since f->first is the product, of rows in the workspace, or in their tensor. */
+void note_product(struct fuse *f, const struct matmul *m);
+void note_product_of(struct fuse *f, const struct matmul *m, enum workspace rows);
+
+/* Where a kernel that makes the decode rows of t leaves them as FP16, too; NULL: nobody reads them
+ * so. */
 uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t);
-/* The first n_rows rows of t as FP16: as they were left, or made now. */
+/* The first n_rows rows of t as FP16: as they were left, or made now for op f->op. */
 const uint16_t *rounded_rows(struct fuse *f, const struct tensor *t, int n_rows);
 
 /* ---- fuse_prefill.c: products of many rows ---- */
@@ -157,7 +189,8 @@ void prefill_mma(struct fuse *f, const struct matmul *m);
 void prefill_sm90(struct fuse *f, const struct matmul *m);
 /* x: id of the tensor whose prefill rows m multiplies; 0: rows of another kind. */
 void prefill_mxfp8(struct fuse *f, const struct matmul *m, int x, int tile_rows);
-/* Experts of n_rows rows that begin where the tensors do, by the kernel of that row of the table. */
+/* Experts of n_rows rows that begin where the tensors do, by the kernel of that row of the table.
+ */
 void prefill_experts(struct fuse *f, const struct experts_args *a, const struct tuning_row *row,
                      int n_rows);
 /* The residual and its norm, whose prefill rows stay as MXFP8 for the products that come next. */
@@ -172,5 +205,7 @@ struct grouped_experts {
 };
 void group_experts(struct fuse *f, const struct experts_args *a, int n_rows,
                    struct grouped_experts *out);
+/* The launch since f->first sums the parts of each row to h. */
+void touch_combine(struct fuse *f, const struct experts_args *a);
 
 #endif

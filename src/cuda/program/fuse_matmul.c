@@ -12,6 +12,47 @@ void matmul_add(struct matmul *m, const struct tensor *w, const struct tensor *b
     m->out_width[m->n_jobs++] = out_width;
 }
 
+/* ---- notes ---- */
+
+static int copied(const struct fuse *f)
+{
+    return f->product.is_gathered ? 0 : f->product.x;
+}
+
+void note_rows(struct fuse *f, enum workspace w)
+{
+    reads_id(f, f->op, f->product.x);
+    writes_copy(f, f->op, w, copied(f));
+    next_launch(f);
+}
+
+static void note_outputs(struct fuse *f, const struct matmul *m)
+{
+    if (f->product.is_listed)
+        reads_workspace(f, WORKSPACE_lists);
+    for (int i = 0; i < m->n_jobs; i++) {
+        reads_early(f, &m->w[i]);
+        reads_early(f, &m->bias[i]);
+        if (!f->product.has_out_rows)
+            writes_id(f, f->op, f->product.out[i]);
+    }
+    if (f->product.has_out_rows)
+        writes_workspace(f, f->product.out_rows);
+    next_launch(f);
+}
+
+void note_product(struct fuse *f, const struct matmul *m)
+{
+    reads_id(f, f->op, f->product.x);
+    note_outputs(f, m);
+}
+
+void note_product_of(struct fuse *f, const struct matmul *m, enum workspace rows)
+{
+    reads_copy(f, f->op, rows, copied(f));
+    note_outputs(f, m);
+}
+
 /* ---- decode rows as FP16 ---- */
 
 uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t)
@@ -28,7 +69,9 @@ static const uint16_t *round_rows(struct fuse *f, const struct decode_rows *rows
                                   bool is_mxfp4)
 {
     if (x == 0 || f->rounded != x || !is_mxfp4 || rows->gather != NULL) {
+        next_launch(f);
         launch_round_rows(f->list, workspace(f, WORKSPACE_rounded), rows, n_rows, is_mxfp4);
+        note_rows(f, WORKSPACE_rounded);
         f->rounded = 0;
     }
     return workspace(f, WORKSPACE_rounded);
@@ -148,18 +191,22 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
         return;
     case KERNEL_MATMUL_SIMT:
         launch_matmul_simt(f->list, m);
+        note_product(f, m);
         return;
     case KERNEL_DECODE_GEMM:
     case KERNEL_DECODE_SMEM_RESIDENT:
     case KERNEL_DECODE_HEAD:
         p = decode_gemm_of(m);
-        if (launch_decode(f, m, &p, x, row->kernel))
+        if (launch_decode(f, m, &p, x, row->kernel)) {
+            note_product_of(f, m, WORKSPACE_rounded);
             return;
+        }
         break;
     default:
         break;
     }
     launch_matmul(f->list, m);
+    note_product(f, m);
 }
 
 /* Tokens [first, first + n) of a product whose tokens are rows in order. */
@@ -206,6 +253,8 @@ void matmul_launch_prefill(struct fuse *f, enum stage stage, const struct matmul
 static void launch_apart(struct fuse *f, enum stage stage, const struct matmul *m,
                          const struct tensor *x)
 {
+    const struct product_tensors all = f->product;
+
     for (int i = 0; i < m->n_jobs; i++) {
         struct matmul one = *m;
 
@@ -214,12 +263,14 @@ static void launch_apart(struct fuse *f, enum stage stage, const struct matmul *
         one.bias[0] = m->bias[i];
         one.out[0] = m->out[i];
         one.out_width[0] = m->out_width[i];
+        f->product.out[0] = all.out[i];
         matmul_launch(f, stage, &one, x);
     }
 }
 
-/* Prefill rows beside decode rows are apart where their kernels sum in another order; elsewhere a step counts as
- * decode when all its rows are. Products over experts' lists have decode rows alone. */
+/* Prefill rows beside decode rows are apart where their kernels sum in another order; elsewhere a
+ * step counts as decode when all its rows are. Products over experts' lists have decode rows alone.
+ */
 void matmul_launch(struct fuse *f, enum stage stage, const struct matmul *m, const struct tensor *x)
 {
     const enum phase phase = m->first != NULL || is_decode(f) ? PHASE_DECODE : PHASE_PREFILL;

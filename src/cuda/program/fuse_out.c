@@ -1,9 +1,10 @@
 /* attn_out, the residual with its norm, and the router.
  *
- * One to four decode rows: the output product adds to the residual stream, and on Hopper its epilogue has the router's
- * products of what it has made. Five to 64: the router's kernel does the residual and the norm. More, or with
- * prefill rows beside: a kernel each. Where the table has DECODE_OUT or DECODE_ROUTE for the GPU, the norm behind attn_out
- * is by partial sums (partial_norm.cuh) in every kernel, so that bits do not depend on the number of rows. */
+ * One to four decode rows: the output product adds to the residual stream, and on Hopper its
+ * epilogue has the router's products of what it has made. Five to 64: the router's kernel does the
+ * residual and the norm. More, or with prefill rows beside: a kernel each. Where the table has
+ * DECODE_OUT or DECODE_ROUTE for the GPU, the norm behind attn_out is by partial sums
+ * (partial_norm.cuh) in every kernel, so that bits do not depend on the number of rows. */
 #include "cuda/program/fuse_internal.h"
 
 /* ---- norms ---- */
@@ -14,7 +15,8 @@ bool is_plain_norm(const struct residual_rmsnorm_args *a)
            is_vector(&a->norm);
 }
 
-/* Where a residual behind attn_out leaves its norm's factors; NULL: the norm is not by partial sums. */
+/* Where a residual behind attn_out leaves its norm's factors; NULL: the norm is not by partial
+ * sums. */
 static float *factors_of(struct fuse *f, int i, const struct residual_rmsnorm_args *a,
                          bool is_behind_out)
 {
@@ -49,13 +51,14 @@ void norm_now(struct fuse *f, int residual)
     reads_early(f, &a->norm);
     writes(f, residual, &a->y);
     if (f->factors_of == residual)
-        writes_workspace(f, WORKSPACE_factors);
+        writes_copy(f, residual, WORKSPACE_factors, a->y.id);
     set_op(f, residual);
 }
 
 /* ---- the router's kernels ---- */
 
-/* The router of decode rows whose y is there, or, where a norm made it, of x with the norm's factors. */
+/* The router of decode rows whose y is there, or, where a norm made it, of x with the norm's
+ * factors. */
 static struct decode_router router_of(const struct fuse *f, const struct router_args *a)
 {
     struct decode_router p = {.x = a->y.data,
@@ -81,7 +84,8 @@ static struct decode_router router_of(const struct fuse *f, const struct router_
     return p;
 }
 
-/* Whether decode rows, however many, have the router's products by columns: of the model and the GPU alone. */
+/* Whether decode rows, however many, have the router's products by columns: of the model and the
+ * GPU alone. */
 static bool is_by_columns(const struct fuse *f, const struct router_args *a)
 {
     const struct decode_router p = router_of(f, a);
@@ -96,6 +100,7 @@ static void touch_router(struct fuse *f, int i, const struct router_args *a)
 {
     reads_early(f, &a->wr);
     reads_early(f, &a->br);
+    writes(f, i, &a->router_logits);
     writes(f, i, &a->ids);
     writes(f, i, &a->gates);
 }
@@ -103,12 +108,17 @@ static void touch_router(struct fuse *f, int i, const struct router_args *a)
 static void launch_router_alone(struct fuse *f, int i, const struct router_args *a)
 {
     const struct decode_router p = router_of(f, a);
+    union stage_args from;
 
     (void)launch_decode_router(f->list, &p);
-    if (p.factors != NULL)
-        reads_workspace(f, WORKSPACE_factors);
-    reads(f, i, &a->y); /* of x and its norm: the same numbers */
-    writes(f, i, &a->router_logits);
+    if (p.factors != NULL) { /* of x and its norm: the numbers of y */
+        op_args(f, f->factors_of, &from);
+        reads_copy(f, i, WORKSPACE_factors, a->y.id);
+        reads(f, i, &from.residual_rmsnorm.x);
+        reads_early(f, &from.residual_rmsnorm.norm);
+    } else {
+        reads(f, i, &a->y);
+    }
     touch_router(f, i, a);
     set_op(f, i);
 }
@@ -165,7 +175,8 @@ static void launch_out(struct fuse *f, int i, const struct attn_out_args *a,
     set_op(f, i);
 }
 
-/* The product, the residual, and the router's sums of op i + 2; the experts' kernel does the norm and selects. */
+/* The product, the residual, and the router's sums of op i + 2; the experts' kernel does the norm
+ * and selects. */
 static void launch_out_router(struct fuse *f, int i, const struct attn_out_args *a,
                               const struct residual_rmsnorm_args *residual,
                               const struct router_args *router)
@@ -192,7 +203,7 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
     reads_early(f, &router->wr);
     reads_workspace(f, WORKSPACE_router);
     writes(f, i + 1, &residual->x);
-    writes_workspace(f, WORKSPACE_router);
+    writes_copy(f, i + 2, WORKSPACE_router, router->router_logits.id);
     set_op(f, i);
     f->router = ROUTER_SUMS;
     f->router_residual = i + 1;
@@ -249,7 +260,8 @@ static void launch_topk_of(struct fuse *f, int i, const struct router_args *a)
     f->router = ROUTER_TOPK;
 }
 
-/* attn_out of few rows, which adds to x, and what of the residual (i + 1) and router (i + 2) can go with it. */
+/* attn_out of few rows, which adds to x, and what of the residual (i + 1) and router (i + 2) can go
+ * with it. */
 static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
 {
     union stage_args next, last;
@@ -301,15 +313,15 @@ int fuse_attn_out(struct fuse *f, int i)
     }
     m.x = a->att.data;
     matmul_add(&m, &a->wo, &a->bo, a->h.data, a->h.dim[1]);
+    f->product = (struct product_tensors){.x = a->att.id, .out = {a->h.id}};
     matmul_launch(f, STAGE_attn_out, &m, &a->att);
-    touch_out(f, i, a);
-    writes(f, i, &a->h);
     return 1;
 }
 
 /* ---- more rows ---- */
 
-/* Whether the router at i + 1 does the residual op i: few enough rows for its clusters to run at once. */
+/* Whether the router at i + 1 does the residual op i: few enough rows for its clusters to run at
+ * once. */
 static bool takes_residual(const struct fuse *f, int i, const struct residual_rmsnorm_args *a)
 {
     union stage_args next;
@@ -344,7 +356,7 @@ static void launch_residual_router(struct fuse *f, int i, const struct residual_
     writes(f, i, &a->x);
     writes(f, i, &a->y);
     if (rounded != NULL)
-        writes_workspace(f, WORKSPACE_rounded);
+        writes_copy(f, i, WORKSPACE_rounded, a->y.id);
     touch_router(f, i + 1, &next.router);
     set_op(f, i + 1);
     f->router = ROUTER_TOPK;
@@ -362,7 +374,7 @@ int fuse_residual(struct fuse *f, int i)
     if (f->in->config->mxfp4.op_class == OPCLASS_NATIVE && !is_decode(f) &&
         a->x.dim[1] % MXFP4_BLOCK == 0) {
         residual_mxfp8(f, a, factors_of(f, i, a, is_behind_out(f, i)));
-        writes_workspace(f, WORKSPACE_mxfp8);
+        writes_copy(f, i, WORKSPACE_mxfp8, a->y.id);
     } else {
         rounded = rounded_buffer(f, &a->y);
         if (takes_residual(f, i, a)) {
@@ -379,27 +391,23 @@ int fuse_residual(struct fuse *f, int i)
     writes(f, i, &a->x);
     writes(f, i, &a->y);
     if (rounded != NULL)
-        writes_workspace(f, WORKSPACE_rounded);
+        writes_copy(f, i, WORKSPACE_rounded, a->y.id);
     if (f->factors_of == i)
-        writes_workspace(f, WORKSPACE_factors);
+        writes_copy(f, i, WORKSPACE_factors, a->y.id);
     return 1;
 }
 
 /* Logits of all rows, or of the prefill rows behind decode rows that have their experts. */
-static void launch_logits(struct fuse *f, int i, const struct router_args *a, bool is_prefill)
+static void launch_logits(struct fuse *f, const struct router_args *a, bool is_prefill)
 {
     struct matmul m = {.n_tokens = f->n_rows, .x = a->y.data, .is_exact = true};
 
+    f->product = (struct product_tensors){.x = a->y.id, .out = {a->router_logits.id}};
     matmul_add(&m, &a->wr, &a->br, a->router_logits.data, a->router_logits.dim[1]);
     if (is_prefill)
         matmul_launch_prefill(f, STAGE_router, &m, &a->y);
     else
         matmul_launch(f, STAGE_router, &m, &a->y);
-    reads(f, i, &a->y);
-    reads_early(f, &a->wr);
-    reads_early(f, &a->br);
-    writes(f, i, &a->router_logits);
-    set_op(f, i);
 }
 
 int fuse_router(struct fuse *f, int i)
@@ -412,7 +420,7 @@ int fuse_router(struct fuse *f, int i)
     if (matmul_decode_rows(f) > 0 && is_by_columns(f, a)) {
         launch_router_alone(f, i, a);
         if (!is_decode(f)) {
-            launch_logits(f, i, a, true);
+            launch_logits(f, a, true);
             launch_topk_of(f, i, a);
         }
         return 1;
@@ -423,7 +431,7 @@ int fuse_router(struct fuse *f, int i)
             launch_topk_of(f, i, a);
         return 1;
     }
-    launch_logits(f, i, a, false);
+    launch_logits(f, a, false);
     launch_topk_of(f, i, a);
     return 1;
 }

@@ -1,5 +1,6 @@
-/* Products of prefill rows: rows become an operand in 16 bits or MXFP8 first, and the experts' rows are listed on the
- * device; then wgmma (Hopper), mma.sync, or block-scaled products. A sum has the same bits with any tile. */
+/* Products of prefill rows: rows become an operand in 16 bits or MXFP8 first, and the experts' rows
+ * are listed on the device; then wgmma (Hopper), mma.sync, or block-scaled products. A sum has the
+ * same bits with any tile. */
 #include "cuda/program/fuse_internal.h"
 
 #include "cuda/common/mxfp8.h"
@@ -39,6 +40,7 @@ static struct gemm begin_gemm(struct fuse *f, const struct matmul *m)
         g.out_width[i] = m->out_width[i];
     }
     launch_operand(f->list, &g.x, &from, m->n_tokens, NULL, 1);
+    note_rows(f, WORKSPACE_operand);
     return g;
 }
 
@@ -85,13 +87,44 @@ static struct expert_gemms begin_experts(struct fuse *f, const struct experts_ar
     e.down.out[0] = a->parts.data;
     e.down.out_width[0] = a->parts.dim[1];
     launch_expert_lists(f->list, &lists, a->ids.data, a->gates.data, n, n_experts, n_tile_tokens);
+    reads(f, f->op, &a->ids);
+    reads(f, f->op, &a->gates);
+    writes_workspace(f, WORKSPACE_tiles);
+    next_launch(f);
     launch_operand(f->list, &x, &from, n_rows, lists.place, n_ranks);
+    reads(f, f->op, &a->y);
+    reads_workspace(f, WORKSPACE_tiles);
+    writes_workspace(f, WORKSPACE_operand);
+    next_launch(f);
     return e;
+}
+
+static void touch_up(struct fuse *f, const struct experts_args *a)
+{
+    reads_workspace(f, WORKSPACE_tiles);
+    reads_workspace(f, WORKSPACE_operand);
+    reads_early(f, &a->w_up);
+    reads_early(f, &a->b_up);
+    writes_workspace(f, WORKSPACE_units);
+    next_launch(f);
+}
+
+static void touch_down(struct fuse *f, const struct experts_args *a)
+{
+    reads_workspace(f, WORKSPACE_tiles);
+    reads_workspace(f, WORKSPACE_units);
+    reads_early(f, &a->w_down);
+    reads_early(f, &a->b_down);
+    writes(f, f->op, &a->parts);
+    next_launch(f);
 }
 
 static void end_experts(struct fuse *f, const struct experts_args *a, int n_rows)
 {
     launch_sum_partials(f->list, a->h.data, a->parts.data, n_rows, (int)a->ids.dim[1], a->h.dim[1]);
+    reads(f, f->op, &a->parts);
+    writes(f, f->op, &a->h);
+    next_launch(f);
 }
 
 /* ---- mma.sync (gemm_mma.cu) ---- */
@@ -137,6 +170,7 @@ void prefill_mma(struct fuse *f, const struct matmul *m)
 
     g.n_tile_tokens = width_of_matrix(f, row_tiles(m, MMA_TILE_ROWS), m->n_tokens);
     launch_gemm_mma(f->list, &g, (int)units_of(m->n_tokens, g.n_tile_tokens));
+    note_product_of(f, m, WORKSPACE_operand);
 }
 
 static void mma_experts(struct fuse *f, const struct experts_args *a, int n_rows)
@@ -148,7 +182,9 @@ static void mma_experts(struct fuse *f, const struct experts_args *a, int n_rows
 
     e.up.n_tile_tokens = e.down.n_tile_tokens = width;
     launch_gemm_mma(f->list, &e.up, n_tiles);
+    touch_up(f, a);
     launch_gemm_mma(f->list, &e.down, n_tiles);
+    touch_down(f, a);
     end_experts(f, a, n_rows);
 }
 
@@ -224,6 +260,7 @@ void prefill_sm90(struct fuse *f, const struct matmul *m)
     g.shape = tiling.shape;
     g.n_tile_tokens = tiling.n_tile_tokens;
     launch_gemm(f->list, &g);
+    note_product_of(f, m, WORKSPACE_operand);
 }
 
 static void sm90_experts(struct fuse *f, const struct experts_args *a, int n_rows, int tile_rows)
@@ -233,7 +270,9 @@ static void sm90_experts(struct fuse *f, const struct experts_args *a, int n_row
 
     e.up.shape = e.down.shape = shape;
     launch_gemm(f->list, &e.up);
+    touch_up(f, a);
     launch_gemm(f->list, &e.down);
+    touch_down(f, a);
     end_experts(f, a, n_rows);
 }
 
@@ -253,37 +292,52 @@ void residual_mxfp8(struct fuse *f, const struct residual_rmsnorm_args *a, float
     f->mxfp8 = a->y.id;
 }
 
-/* The rows at `from` as MXFP8: those that a norm left, or made now. x: id of the tensor whose prefill rows they are. */
+/* The rows at `from` as MXFP8, in *w: those that a norm left, or made now. x: id of the tensor
+ * whose prefill rows they are. */
 static struct mxfp8_rows mxfp8_inputs(struct fuse *f, const float *from, int x, int n_rows,
-                                      int64_t n_columns)
+                                      int64_t n_columns, enum workspace *w)
 {
     struct mxfp8_rows rows;
 
-    if (x > 0 && x == f->mxfp8)
+    *w = x > 0 && x == f->mxfp8 ? WORKSPACE_mxfp8 : WORKSPACE_operand;
+    if (*w == WORKSPACE_mxfp8)
         return mxfp8_at(f, WORKSPACE_mxfp8, f->in->n_rows_max, n_columns);
     rows = mxfp8_at(f, WORKSPACE_operand, f->in->n_rows_max, n_columns);
     launch_mxfp8_rows(f->list, &rows, from, n_rows);
+    note_rows(f, WORKSPACE_operand);
     return rows;
 }
 
 void prefill_mxfp8(struct fuse *f, const struct matmul *m, int x, int tile_rows)
 {
-    const struct mxfp8_rows rows = mxfp8_inputs(f, m->x, x, m->n_tokens, matrix_columns(&m->w[0]));
+    enum workspace w;
+    const struct mxfp8_rows rows =
+        mxfp8_inputs(f, m->x, x, m->n_tokens, matrix_columns(&m->w[0]), &w);
 
     launch_mxfp8_matmul(f->list, m, &rows, NULL, tile_rows);
+    note_product_of(f, m, w);
 }
 
 static void mxfp8_experts(struct fuse *f, const struct experts_args *a, int n_rows, int tile_rows)
 {
-    const struct mxfp8_rows x = mxfp8_inputs(f, a->y.data, a->y.id, n_rows, a->y.dim[1]);
+    struct mxfp8_rows x;
+    enum workspace w;
     const struct mxfp8_rows units =
         mxfp8_at(f, WORKSPACE_units, f->in->n_rows_max * a->ids.dim[1], a->units.dim[1]);
     struct grouped_experts e;
 
+    f->product = (struct product_tensors){
+        .x = a->y.id, .has_out_rows = true, .out_rows = WORKSPACE_units, .is_listed = true};
+    x = mxfp8_inputs(f, a->y.data, a->y.id, n_rows, a->y.dim[1], &w);
     group_experts(f, a, n_rows, &e);
     launch_mxfp8_matmul(f->list, &e.up, &x, &units, tile_rows);
+    note_product_of(f, &e.up, w);
+    f->product = (struct product_tensors){.out = {a->parts.id}, .is_listed = true};
     launch_mxfp8_matmul(f->list, &e.down, &units, NULL, tile_rows);
+    note_product_of(f, &e.down, WORKSPACE_units);
     launch_combine(f->list, a, e.lists.entry, n_rows);
+    reads_workspace(f, WORKSPACE_lists);
+    touch_combine(f, a);
 }
 
 /* ---- by the table ---- */

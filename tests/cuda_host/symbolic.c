@@ -1,0 +1,267 @@
+#include "cuda_host/symbolic.h"
+
+#include <stdlib.h>
+
+/* Nothing else in a kernel's parameters looks like one of these: no two 32-bit numbers, and no
+ * small number beside padding that has half of an old address. */
+#define LOW_HALF        ((uintptr_t)1 << 28)
+#define TENSOR_FIRST    (((uintptr_t)0x5A5A << 48) + LOW_HALF)
+#define TENSOR_STEP     ((uintptr_t)1 << 34)
+#define WORKSPACE_FIRST (((uintptr_t)0x5B5B << 48) + LOW_HALF)
+#define WORKSPACE_STEP  ((uintptr_t)1 << 36)
+#define COUNTER         ((uintptr_t)0x5C5C << 48)
+
+enum { N_VOCAB = 201088, N_PAGES = 1000, N_NAMELESS = 1070 /* ids without text */ };
+
+struct shape {
+    int64_t experts, width, heads, kv_heads, head_dim, expert_width, active;
+};
+
+static struct shape shape_of(const struct symbolic_spec *spec)
+{
+    if (spec->is_nano)
+        return (struct shape){8, 256, 8, 2, 32, 128, 4};
+    return (struct shape){spec->is_20b ? 32 : 128, 2880, 64, 8, 64, 2880, 4};
+}
+
+/* ---- tensors ---- */
+
+static struct tensor tensor(struct symbolic *s, enum dtype dtype, enum tensor_layout layout,
+                            int64_t a, int64_t b, int64_t c)
+{
+    struct tensor t = {.dtype = dtype,
+                       .layout = layout,
+                       .n_dims = c > 0   ? 3
+                                 : b > 0 ? 2
+                                         : 1,
+                       .dim = {a, b, c},
+                       .data = (void *)s->next};
+
+    s->next += TENSOR_STEP;
+    return t;
+}
+
+static struct tensor rows(struct symbolic *s, int64_t n, int64_t n_columns)
+{
+    return tensor(s, DTYPE_F32, LAYOUT_ROWS, n, n_columns, 0);
+}
+
+static struct tensor matrix(struct symbolic *s, enum dtype dtype, int64_t n, int64_t n_columns)
+{
+    return tensor(s, dtype, LAYOUT_PACKED, n, n_columns, 0);
+}
+
+static struct tensor vector(struct symbolic *s, enum dtype dtype, int64_t n)
+{
+    return tensor(s, dtype, LAYOUT_ROWS, n, 0, 0);
+}
+
+static struct activations make_activations(struct symbolic *s, const struct shape *n)
+{
+    const int64_t T = SYMBOLIC_ROWS_MAX, R = SYMBOLIC_SAMPLES_MAX;
+    const struct activations a = {
+        .x = rows(s, T, n->width),
+        .y = rows(s, T, n->width),
+        .h = rows(s, T, n->width),
+        .q = rows(s, T, n->heads * n->head_dim),
+        .att = rows(s, T, n->heads * n->head_dim),
+        .kv_rows = rows(s, T, 2 * n->kv_heads * n->head_dim),
+        .router_logits = rows(s, T, n->experts),
+        .ids = tensor(s, DTYPE_I32, LAYOUT_ROWS, T, n->active, 0),
+        .gates = rows(s, T, n->active),
+        .units = rows(s, T * n->active, n->expert_width),
+        .parts = rows(s, T * n->active, n->width),
+        .logits = rows(s, R, N_VOCAB),
+        .tokens = tensor(s, DTYPE_I32, LAYOUT_ROWS, R, 0, 0),
+        .logprobs = vector(s, DTYPE_F32, R),
+        .top_tokens = tensor(s, DTYPE_I32, LAYOUT_ROWS, R, TOP_LOGPROBS_MAX, 0),
+        .top_logprobs = rows(s, R, TOP_LOGPROBS_MAX),
+    };
+
+    return a;
+}
+
+/* ---- layers ---- */
+
+static void make_attention(struct symbolic *s, struct layer *l, const struct symbolic_spec *spec,
+                           const struct activations *a, bool is_window)
+{
+    const struct shape n = shape_of(spec);
+    const int64_t widths[3] = {n.heads * n.head_dim, n.kv_heads * n.head_dim,
+                               n.kv_heads * n.head_dim};
+    struct tensor kv = tensor(s, spec->kv, LAYOUT_ROWS, N_PAGES, 2, n.kv_heads);
+
+    kv.n_dims = 5;
+    kv.dim[3] = PAGE_TOKENS;
+    kv.dim[4] = n.head_dim;
+    l->attn_qkv = (struct attn_qkv_args){.q = a->q,
+                                         .kv = kv,
+                                         .y = a->y,
+                                         .rope = &s->model.rope,
+                                         .group = is_window ? GROUP_WINDOW : GROUP_FULL,
+                                         .kv_rows = a->kv_rows};
+    for (int k = 0; k < 3; k++) {
+        l->attn_qkv.wqkv[k] = matrix(s, spec->dense, widths[k], n.width);
+        l->attn_qkv.bqkv[k] = vector(s, DTYPE_BF16, widths[k]);
+    }
+    l->attn = (struct attn_args){.att = a->att,
+                                 .q = a->q,
+                                 .kv = kv,
+                                 .sinks = vector(s, DTYPE_F32, n.heads),
+                                 .window_tokens = is_window ? 128 : 0,
+                                 .scale = 0.125f,
+                                 .group = l->attn_qkv.group};
+    l->attn_out = (struct attn_out_args){.h = a->h,
+                                         .att = a->att,
+                                         .wo = matrix(s, spec->dense, n.width, widths[0]),
+                                         .bo = vector(s, DTYPE_BF16, n.width)};
+    l->attn_residual = (struct residual_rmsnorm_args){
+        .x = a->x, .y = a->y, .h = a->h, .norm = vector(s, DTYPE_F32, n.width), .eps = 1e-5f};
+}
+
+static void make_experts(struct symbolic *s, struct layer *l, const struct symbolic_spec *spec,
+                         const struct activations *a)
+{
+    const struct shape n = shape_of(spec);
+    const enum dtype mx = DTYPE_MXFP4, bf16 = DTYPE_BF16;
+
+    l->router =
+        (struct router_args){.ids = a->ids,
+                             .gates = a->gates,
+                             .y = a->y,
+                             .wr = spec->has_float_router ? rows(s, n.experts, n.width)
+                                                          : matrix(s, bf16, n.experts, n.width),
+                             .br = vector(s, bf16, n.experts),
+                             .router_logits = a->router_logits};
+    l->experts = (struct experts_args){
+        .h = a->h,
+        .y = a->y,
+        .ids = a->ids,
+        .gates = a->gates,
+        .w_up = tensor(s, mx, LAYOUT_PACKED, n.experts, 2 * n.expert_width, n.width),
+        .b_up = tensor(s, bf16, LAYOUT_ROWS, n.experts, 2 * n.expert_width, 0),
+        .w_down = tensor(s, mx, LAYOUT_PACKED, n.experts, n.width, n.expert_width),
+        .b_down = tensor(s, bf16, LAYOUT_ROWS, n.experts, n.width, 0),
+        .limit = 7,
+        .alpha = 1.702f,
+        .units = a->units,
+        .parts = a->parts};
+    l->experts_residual = l->attn_residual;
+    l->experts_residual.norm = vector(s, DTYPE_F32, n.width);
+}
+
+static void make_model(struct symbolic *s, const struct symbolic_spec *spec)
+{
+    const struct shape n = shape_of(spec);
+    const struct activations a = make_activations(s, &n);
+    struct model *m = &s->model;
+
+    m->rope.head_dim = (int)n.head_dim;
+    m->layers = s->layers;
+    m->n_layers = spec->n_layers;
+    m->embed_rmsnorm = (struct embed_rmsnorm_args){
+        .x = a.x,
+        .y = a.y,
+        .table = tensor(s, DTYPE_BF16, LAYOUT_ROWS, N_VOCAB, n.width, 0),
+        .norm = vector(s, DTYPE_F32, n.width),
+        .eps = 1e-5f};
+    for (int i = 0; i < spec->n_layers; i++) {
+        make_attention(s, &s->layers[i], spec, &a, i % 2 == 0);
+        make_experts(s, &s->layers[i], spec, &a);
+    }
+    m->logits = (struct logits_args){
+        .logits = a.logits, .y = a.y, .head = matrix(s, spec->dense, N_VOCAB, n.width)};
+    m->sample = (struct sample_args){.tokens = a.tokens,
+                                     .logprobs = a.logprobs,
+                                     .top_tokens = a.top_tokens,
+                                     .top_logprobs = a.top_logprobs,
+                                     .logits = a.logits,
+                                     .n_valid = N_VOCAB - N_NAMELESS};
+}
+
+struct symbolic *symbolic_new(const struct symbolic_spec *spec)
+{
+    struct symbolic *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        abort();
+    s->next = TENSOR_FIRST;
+    make_model(s, spec);
+    if (forward_program(&s->program, &s->model) != OSP_OK)
+        abort();
+    for (int w = 0; w < N_WORKSPACES; w++)
+        s->workspaces.at[w] = (struct gpu_workspace){
+            (void *)(WORKSPACE_FIRST + (uintptr_t)w * WORKSPACE_STEP), (size_t)WORKSPACE_STEP};
+    s->n_experts_read = (uint64_t *)COUNTER;
+    return s;
+}
+
+void symbolic_free(struct symbolic *s)
+{
+    program_free(&s->program);
+    free(s);
+}
+
+enum address_of symbolic_find(const struct symbolic *s, const struct program *p, uint64_t address,
+                              int *index)
+{
+    if (address >= WORKSPACE_FIRST && address < WORKSPACE_FIRST + N_WORKSPACES * WORKSPACE_STEP &&
+        (address - WORKSPACE_FIRST) % WORKSPACE_STEP < WORKSPACE_STEP - LOW_HALF) {
+        *index = (int)((address - WORKSPACE_FIRST) / WORKSPACE_STEP);
+        return ADDRESS_WORKSPACE;
+    }
+    if (address < TENSOR_FIRST || address >= s->next)
+        return ADDRESS_OTHER;
+    for (int id = 1; id <= p->n_tensors; id++)
+        if (address - (uintptr_t)p->tensors[id - 1].tensor.data < TENSOR_STEP - LOW_HALF) {
+            *index = id;
+            return ADDRESS_TENSOR;
+        }
+    return ADDRESS_OTHER;
+}
+
+/* ---- steps ---- */
+
+static void fill_rows(struct batch *b, const struct step_spec *spec)
+{
+    int *phases = (int *)BATCH_PHASES(b), *positions = (int *)BATCH_POSITIONS(b);
+
+    for (int i = 0; i < b->n_rows; i++) {
+        phases[i] = i < spec->n_decode ? PHASE_DECODE : PHASE_PREFILL;
+        positions[i] = i < spec->n_decode ? spec->n_context : i - spec->n_decode;
+    }
+}
+
+static void fill_samples(struct batch *b, const struct step_spec *spec)
+{
+    struct batch_sample *samples = (struct batch_sample *)BATCH_SAMPLES(b);
+
+    for (int i = 0; i < b->n_samples; i++) {
+        const int at = spec->samples == SAMPLES_FALLING ? b->n_samples - 1 - i : i;
+
+        samples[i].row = at < spec->n_decode ? at : b->n_rows - 1;
+        samples[i].top_p = 1;
+        samples[i].n_top = spec->has_special && i == 0 ? 3 : 0;
+    }
+}
+
+struct batch *symbolic_batch(const struct step_spec *spec)
+{
+    const bool has_prefill = spec->n_prefill > 0;
+    const struct batch_counts n = {
+        .n_rows = spec->n_decode + spec->n_prefill,
+        .n_seqs = spec->n_decode + has_prefill,
+        .n_samples = spec->samples == SAMPLES_NO
+                         ? 0
+                         : spec->n_decode + (has_prefill && spec->samples != SAMPLES_DECODE),
+        .n_pages = 8 * (spec->n_decode + 1)};
+    void *memory = calloc(1, (size_t)batch_bytes(n));
+    struct batch *b;
+
+    if (memory == NULL)
+        abort();
+    b = batch_init(memory, n);
+    fill_rows(b, spec);
+    fill_samples(b, spec);
+    return b;
+}
