@@ -22,6 +22,7 @@ sass = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_sa
 loader.exec_module(sass)
 
 HMMA, QMMA_SF, LDL, STL, NOP = 0x23C, 0x47A, 0x983, 0x387, 0x918
+ACQBULK, PREEXIT, STG, REDG = 0x82E, 0x82D, 0x986, 0x98E
 NAME = "_Z13matmul_kernelILi2ELi1EEv6matmul"
 
 
@@ -96,6 +97,42 @@ def test_what_may_spill(monkeypatch):
     assert check(plugin(fatbin(cubin([HMMA, LDL], frame_bytes=8), 90))) == []
     assert check(plugin(fatbin(cubin([HMMA, LDL], frame_bytes=16), 90))) == [
         "sm_90 matmul_kernel<2,1>: keeps 16 bytes in local memory"]
+
+
+WAITS = "_Z13embed_rmsnormv"
+
+
+@pytest.mark.parametrize("opcodes, architecture, messages", [
+    ([PREEXIT, ACQBULK, STG], 90, []),
+    ([ACQBULK, STG, ACQBULK], 121, []),
+    ([PREEXIT, STG], 90,
+     ["sm_90 embed_rmsnorm: is launched as a dependent, and has no ACQBULK (griddepcontrol.wait)"]),
+    ([NOP, STG, ACQBULK], 90,
+     ["sm_90 embed_rmsnorm: has STG before its first ACQBULK (griddepcontrol.wait)"]),
+    ([REDG, ACQBULK, STG], 121,
+     ["sm_121 embed_rmsnorm: has REDG before its first ACQBULK (griddepcontrol.wait)"]),
+    ([NOP, STG], 80, []),  # launched plainly below sm_90
+])
+def test_the_wait_of_dependent_launches(opcodes, architecture, messages):
+    assert check(plugin(fatbin(cubin(opcodes, WAITS), architecture)), []) == messages
+
+
+def test_kernels_launched_plainly_need_no_wait():
+    assert check(plugin(fatbin(cubin([HMMA, STG]), 90))) == []
+    assert check(plugin(fatbin(cubin([STG, HMMA, ACQBULK]), 90))) == [
+        "sm_90 matmul_kernel<2,1>: has STG before its first ACQBULK (griddepcontrol.wait)"]
+
+
+def test_golden_lists_launch_no_other_dependents():
+    """Every kernel that a golden list launches with PDL has the rule."""
+    found = set()
+    for path in (ROOT / "tests" / "golden" / "launches").glob("*.txt"):
+        for line in path.read_text().splitlines():
+            words = line.split()
+            if words[0].isdigit() and "PDL" in words:
+                found.add(words[3].partition("<")[0])
+    assert len(found) > 20
+    assert found <= sass.DEPENDENT | set(sass.DEPENDENT_ON)
 
 
 def test_rules_of_one_architecture():
