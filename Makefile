@@ -291,6 +291,7 @@ CUDA_HOST_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cu
 $(CUDA_HOST_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 $(CUDA_HOST_TEST): $(CUDA_HOST_OBJ) $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/common/launch_list.o \
                    $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
+                   $(BUILD)/obj/src/cuda/device/options.o \
                    $(filter %/print_list.o %/hazards.o,$(CUDA_OBJ)) \
                    $(foreach o,$(CUDA_OBJ),$(if $(findstring /program/fuse,$(o)),$(o))) \
                    $(BUILD)/libosprey.a
@@ -326,6 +327,7 @@ cuda-free: ## Build build-free/osprey-cuda.so without batch invariance, to measu
 
 # The part of the plug-in that needs no CUDA.
 $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
+                   $(BUILD)/obj/src/cuda/device/options.o \
                                          $(BUILD)/obj/src/cuda/device/options.o
 
 # The program with a device that computes nothing, and the clients of the load tests (tests/load).
