@@ -6,7 +6,7 @@
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/attn_cuda bench/attn_cuda.cu \
  *         build/obj/src/cuda/attention/attn_{decode,one_block,window,prefill,sm90}.cu.o \
- *         build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/common/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/attn_cuda [brief|decode|prompt]... */
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +18,7 @@ extern "C" {
 #include "backend/kv_page.h"
 }
 #include "cuda/attention/attn.h"
+#include "cuda/common/launch_kernel.cuh"
 
 static __global__ void nothing(void)
 {
@@ -86,10 +87,10 @@ static struct batch *batch_for(const struct setting *c, void **dev)
     return b;
 }
 
-static void launch(struct attn_launch *l, const struct setting *c)
+static void launch(struct launch_list *list, struct attn_launch *l, const struct setting *c)
 {
     if (!c->is_generated) {
-        (c->is_wgmma ? launch_attn_sm90 : launch_attn_prefill)(stream, l);
+        (c->is_wgmma ? launch_attn_sm90 : launch_attn_prefill)(list, l);
         return;
     }
     const int64_t row_bytes = (int64_t)K * ATTN_MERGE_BYTES;
@@ -98,7 +99,7 @@ static void launch(struct attn_launch *l, const struct setting *c)
 
     for (l->first_row = 0; l->first_row < all; l->first_row += at_once) {
         l->n_rows = all - l->first_row < at_once ? all - l->first_row : at_once;
-        launch_attn_decode(stream, l);
+        launch_attn_decode(list, l);
     }
 }
 
@@ -163,15 +164,15 @@ static float time_layers(struct attn_launch *l, const struct setting *c, int n_l
     const int64_t n_pages = (int64_t)c->n_seqs * pages_of(c);
     const int64_t layer_bytes = n_pages * kv_page_bytes(c->dtype, K, D);
 
-    return graph_times(stream, RUNS, [&] {
+    return graph_times(stream, RUNS, [&](struct launch_list *list) {
         for (int i = 0; i < n_layers; i++) {
             l->args.kv = {
                 c->dtype, 5,          {n_pages, 2, K, PAGE_TOKENS, D}, pool + i * layer_bytes,
                 NULL,     LAYOUT_ROWS};
             if (mode != EMPTY)
-                launch(l, c);
+                launch(list, l, c);
             if (mode != CHAIN)
-                nothing<<<1, 32, 0, stream>>>();
+                add_kernel<nothing>(list, 1, 32, 0);
         }
     })[0];
 }

@@ -7,7 +7,7 @@
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
  *         build/obj/src/cuda/decode/decode_{qkv,out,matmul,up,down}.cu.o \
  *         build/obj/src/cuda/attention/attn_{decode,one_block,window}.cu.o \
- *         build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/common/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <cstdio>
 #include <cstdlib>
@@ -260,7 +260,8 @@ static struct attn_launch attn_of(const struct layer *l, int n_tokens, int n_row
     return a;
 }
 
-static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_tokens, int n_rows)
+static void launch_layer(struct launch_list *list, int i, const char *parts, int n_tokens,
+                         int n_rows)
 {
     const struct layer *l = &layers[i];
     const struct decode_experts e = experts_of(l, n_rows, strchr(parts, 'p') != NULL);
@@ -270,19 +271,19 @@ static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_to
 
         if (*part == 'q') {
             const struct decode_qkv p = qkv_of(l, n_rows);
-            is_done = launch_decode_qkv(stream, &p);
+            is_done = launch_decode_qkv(list, &p);
         } else if (*part == 'a' || *part == 'f' || *part == 'w') {
             const bool is_full = *part == 'f' || (*part == 'a' && i % 2 == 1);
             const struct attn_launch p = attn_of(l, n_tokens, n_rows, is_full ? 0 : WINDOW);
-            launch_attn_decode(stream, &p);
+            launch_attn_decode(list, &p);
         } else if (*part == 'p') {
             const struct decode_out p = out_of(l, n_rows);
-            is_done = launch_decode_out(stream, &p);
+            is_done = launch_decode_out(list, &p);
         } else if (*part == 'o' || *part == 'r') {
             const struct decode_matmul p = *part == 'o' ? o_of(l, n_rows) : router_of(l, n_rows);
-            is_done = launch_decode_matmul(stream, &p);
+            is_done = launch_decode_matmul(list, &p);
         } else {
-            is_done = *part == 'u' ? launch_decode_up(stream, &e) : launch_decode_down(stream, &e);
+            is_done = *part == 'u' ? launch_decode_up(list, &e) : launch_decode_down(list, &e);
         }
         if (!is_done)
             printf("%c does not fit\n", *part);
@@ -292,9 +293,9 @@ static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_to
 static void measure(cudaStream_t stream, const char *parts, int n_tokens, int n_rows)
 {
     enum { TIMES = 12 };
-    const std::vector<float> times = graph_times(stream, TIMES, [&] {
+    const std::vector<float> times = graph_times(stream, TIMES, [&](struct launch_list *list) {
         for (int i = 0; i < LAYERS; i++)
-            launch_layer(stream, i, parts, n_tokens, n_rows);
+            launch_layer(list, i, parts, n_tokens, n_rows);
     });
 
     printf("%-8s %5d tokens %d rows: %6.2f us a layer (least %6.2f)\n", parts, n_tokens, n_rows,

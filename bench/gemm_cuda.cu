@@ -5,13 +5,14 @@
  * status 1: the bits differ, or the error is above 2e-5 of 1 + |value|.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/gemm_cuda bench/gemm_cuda.cu \
- *         build/obj/src/cuda/prefill/{gemm_sm90,operand,expert_lists}.cu.o
+ *         build/obj/src/cuda/prefill/{gemm_sm90,operand,expert_lists}.cu.o \
+ *         build/obj/src/cuda/common/{launch_list,kernel_table}.o
  *     build/gemm_cuda [TOKENS]... */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "check_cuda.h"
+#include "run_launches.h"
 #include "cuda/prefill/gemm.h"
 
 enum { C = 2880, F = 2880, QKV = 5120, HEADS = 4096, E = 128, A = 4, T_MAX = 8192, THREADS = 256 };
@@ -91,9 +92,10 @@ static unsigned long long bits_of(const float *from, int64_t n)
     return host;
 }
 
-/* Microseconds per launch of n launches. */
-template <class LAUNCH> static float time_of(int n, LAUNCH launch)
+/* Microseconds per launch of the launches that `add` appends. */
+template <typename Add> static float time_of(Add add)
 {
+    struct launch_list list = make_launches(add);
     cudaEvent_t a, b;
     float best = 1e9f, ms;
 
@@ -101,17 +103,17 @@ template <class LAUNCH> static float time_of(int n, LAUNCH launch)
     CHECK(cudaEventCreate(&b));
     for (int i = 0; i < 4; i++) {
         CHECK(cudaEventRecord(a, stream));
-        for (int k = 0; k < n; k++)
-            launch(k);
+        run_launches(stream, &list);
         CHECK(cudaEventRecord(b, stream));
         CHECK(cudaStreamSynchronize(stream));
-        CHECK(cudaGetLastError());
         CHECK(cudaEventElapsedTime(&ms, a, b));
         best = ms < best ? ms : best;
     }
     CHECK(cudaEventDestroy(a));
     CHECK(cudaEventDestroy(b));
-    return best * 1e3f / n;
+    best = best * 1e3f / list.n;
+    launch_list_free(&list);
+    return best;
 }
 
 static struct tensor packed(enum dtype dtype, int n_experts, int rows, int columns)
@@ -161,7 +163,7 @@ static float error_of(struct gemm g, const struct tensor *w)
 
     g.bias[0].data = NULL;
     g.w[0] = *w;
-    launch_gemm(stream, &g);
+    launch_once(stream, [&](struct launch_list *list) { launch_gemm(list, &g); });
     CHECK(cudaMalloc(&largest, 4));
     CHECK(cudaMemsetAsync(largest, 0, 4, stream));
     find_error<<<n_looked_at, (unsigned)w->dim[0], 0, stream>>>(*w, x, out, largest);
@@ -187,7 +189,8 @@ static struct gemm gemm_of(const struct tensor *w, bool is_exact, int T)
     g.n_jobs = 1;
     g.n_tokens = T;
     g.x = operand_for(operand_rows(T), w->dim[1], rounding);
-    launch_operand(stream, &g.x, &from, T, NULL, 1);
+    launch_once(stream,
+                [&](struct launch_list *list) { launch_operand(list, &g.x, &from, T, NULL, 1); });
     return g;
 }
 
@@ -198,11 +201,13 @@ static float time_tile(struct gemm g, const struct tensor *w, int64_t n_copies,
     const int64_t n_sums = g.n_tokens * g.out_width[0], bytes = matrix_bytes(w);
 
     CHECK(cudaMemsetAsync(out, 0xFF, n_sums * 4, stream));
-    launch_gemm(stream, &g);
+    launch_once(stream, [&](struct launch_list *list) { launch_gemm(list, &g); });
     compare(first, bits_of(out, n_sums));
-    return time_of(g.n_tokens > 1024 ? 8 : 32, [&](int k) {
-        g.w[0].data = pool + k % n_copies * bytes;
-        launch_gemm(stream, &g);
+    return time_of([&](struct launch_list *list) {
+        for (int k = 0; k < (g.n_tokens > 1024 ? 8 : 32); k++) {
+            g.w[0].data = pool + k % n_copies * bytes;
+            launch_gemm(list, &g);
+        }
     });
 }
 
@@ -303,10 +308,33 @@ static void free_experts(struct experts *e)
         CHECK(cudaFree(p));
 }
 
+/* Makes the lists and the operand for the tiles of e, and runs both products once. */
+static void run_experts(struct experts *e, int T, int n_tokens_max)
+{
+    const struct operand_source from = {x, C, NULL, 0};
+
+    launch_once(stream, [&](struct launch_list *list) {
+        launch_expert_lists(list, &e->lists, e->ids, e->gates, T * A, E, n_tokens_max);
+        launch_operand(list, &e->up.x, &from, T, e->lists.place, A);
+    });
+    CHECK(cudaMemsetAsync(out, 0xFF, (size_t)T * A * C * 4, stream));
+    launch_once(stream, [&](struct launch_list *list) {
+        launch_gemm(list, &e->up);
+        launch_gemm(list, &e->down);
+    });
+}
+
+static float time_gemm(const struct gemm *g)
+{
+    return time_of([&](struct launch_list *list) {
+        for (int i = 0; i < 4; i++)
+            launch_gemm(list, g);
+    });
+}
+
 static void measure_experts(int T)
 {
     const int n = T * A;
-    const struct operand_source from = {x, C, NULL, 0};
     struct experts e = experts_for(n);
     unsigned long long first = 0;
 
@@ -315,14 +343,9 @@ static void measure_experts(int T)
         const int n_tokens_max = gemm_tokens_max((enum gemm_shape)s);
 
         e.up.shape = e.down.shape = (enum gemm_shape)s;
-        launch_expert_lists(stream, &e.lists, e.ids, e.gates, n, E, n_tokens_max);
-        launch_operand(stream, &e.up.x, &from, T, e.lists.place, A);
-        CHECK(cudaMemsetAsync(out, 0xFF, (size_t)n * C * 4, stream));
-        launch_gemm(stream, &e.up);
-        launch_gemm(stream, &e.down);
+        run_experts(&e, T, n_tokens_max);
         compare(&first, bits_of(out, (int64_t)n * C));
-        const float us = time_of(4, [&](int) { launch_gemm(stream, &e.up); });
-        const float us_down = time_of(4, [&](int) { launch_gemm(stream, &e.down); });
+        const float us = time_gemm(&e.up), us_down = time_gemm(&e.down);
         printf(" %dx%d %.1f + %.1f (%.0f, %.0f Tflop/s)", gemm_rows(e.up.shape), n_tokens_max, us,
                us_down, 4e-6 * n * F * C / us, 2e-6 * n * F * C / us_down);
     }
@@ -337,7 +360,7 @@ int main(int argc, char **argv)
     const int n = argc > 1 ? argc - 1 : 5;
 
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    if (!launch_gemm_available()) {
+    if (!launch_gemm_available(&device_kernels()->gpu)) {
         printf("no Hopper GPU, or this build has no code for it\n");
         return 1;
     }

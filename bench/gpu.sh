@@ -1,5 +1,6 @@
 #!/bin/sh
-# Measures the table of docs/performance-gpu.md on the card of this machine: one JSON a row, in FOLDER.
+# Measures the table of docs/performance-gpu.md on the GPU of this machine: one JSON file per row, in
+# FOLDER.
 #
 #   bench/gpu.sh FOLDER [ROW...]     from the root of the repository; rows: see below (default: all)
 #
@@ -8,7 +9,7 @@
 #          row "files" needs it, and writes it if it does not exist.
 set -eu
 : "${OSPREY:=build/osprey}" "${FILES:=/dev/shm/osprey-20b}"
-[ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
 folder=$1
 shift
 [ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b \

@@ -2,7 +2,8 @@
  * decode_head.cu, as a CUDA graph of dependent launches. Checks that both give the same bits.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/lm_head_cuda bench/lm_head_cuda.cu \
- *         build/obj/src/cuda/decode/decode_{gemm,head}.cu.o
+ *         build/obj/src/cuda/decode/decode_{gemm,head}.cu.o \
+ *         build/obj/src/cuda/common/{launch_list,kernel_table}.o
  *     build/lm_head_cuda [rows...] */
 #include <cstdlib>
 
@@ -14,8 +15,8 @@ enum { WIDTH = 2880, VOCABULARY = 201088, LAUNCHES = 4, ROWS_MAX = 256 };
 
 static const struct {
     const char *name;
-    bool (*launch)(const cudaStream_t *stream, const struct decode_gemm *p);
-} kernels[] = {{"wide", launch_decode_gemm}, {"head", launch_decode_head}};
+    bool (*launch)(struct launch_list *list, const struct decode_gemm *p);
+} kernels[] = {{"decode_gemm", launch_decode_gemm}, {"decode_head", launch_decode_head}};
 enum { N_KERNELS = 2 };
 
 static struct decode_gemm product_of(int n_rows, float *out)
@@ -35,11 +36,11 @@ static struct decode_gemm product_of(int n_rows, float *out)
     return p;
 }
 
-static void launch(cudaStream_t stream, int kernel, int n_rows, float *out)
+static void launch(struct launch_list *list, int kernel, int n_rows, float *out)
 {
     const struct decode_gemm p = product_of(n_rows, out);
 
-    if (!kernels[kernel].launch(&stream, &p))
+    if (!kernels[kernel].launch(list, &p))
         printf("%s does not support this shape\n", kernels[kernel].name);
 }
 
@@ -52,7 +53,7 @@ static bool is_same(cudaStream_t stream, int n_rows, float *out)
     for (int k = 0; k < N_KERNELS; k++) {
         left[k].resize(n);
         CHECK(cudaMemsetAsync(out, 0xEE, n * 4, stream));
-        launch(stream, k, n_rows, out);
+        launch_once(stream, [&](struct launch_list *list) { launch(list, k, n_rows, out); });
         CHECK(cudaStreamSynchronize(stream));
         CHECK(cudaMemcpy(left[k].data(), out, n * 4, cudaMemcpyDeviceToHost));
     }
@@ -62,9 +63,9 @@ static bool is_same(cudaStream_t stream, int n_rows, float *out)
 static void measure(cudaStream_t stream, int kernel, int n_rows, float *out)
 {
     enum { TIMES = 10 };
-    const std::vector<float> times = graph_times(stream, TIMES, [&] {
+    const std::vector<float> times = graph_times(stream, TIMES, [&](struct launch_list *list) {
         for (int i = 0; i < LAUNCHES; i++)
-            launch(stream, kernel, n_rows, out);
+            launch(list, kernel, n_rows, out);
     });
 
     printf("%3d rows, %s: %7.2f us (least %7.2f)\n", n_rows, kernels[kernel].name,

@@ -3,7 +3,8 @@
  * change it.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/sample_cuda bench/sample_cuda.cu \
- *         build/obj/src/cuda/sampling/sample.cu.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/sampling/sample.cu.o \
+ *         build/obj/src/cuda/common/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/sample_cuda [brief]       brief: one row, launched once, for compute-sanitizer */
 #include <cmath>
 #include <cstdio>
@@ -77,10 +78,11 @@ static struct batch *batch_for(const struct kind *k, int n_rows)
 static float time_launches(const struct sample_launch *l)
 {
     const int n_launches = is_brief ? 1 : LAUNCHES;
-    const std::vector<float> times = graph_times(stream, is_brief ? 1 : RUNS, [&] {
-        for (int i = 0; i < n_launches; i++)
-            launch_sample(stream, l);
-    });
+    const std::vector<float> times =
+        graph_times(stream, is_brief ? 1 : RUNS, [&](struct launch_list *list) {
+            for (int i = 0; i < n_launches; i++)
+                launch_sample(list, l);
+        });
 
     return times[0] * 1000 / n_launches;
 }

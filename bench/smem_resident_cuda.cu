@@ -5,7 +5,7 @@
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/smem_resident_cuda \
  *         bench/smem_resident_cuda.cu build/obj/src/cuda/decode/decode_{gemm,smem_resident}.cu.o \
- *         build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/common/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/smem_resident_cuda [rows...] */
 #include <cstdlib>
 
@@ -30,8 +30,9 @@ enum {
 
 static const struct {
     const char *name;
-    bool (*launch)(const cudaStream_t *stream, const struct decode_gemm *p);
-} kernels[N_KERNELS] = {{"wide", launch_decode_gemm}, {"held", launch_decode_smem_resident}};
+    bool (*launch)(struct launch_list *list, const struct decode_gemm *p);
+} kernels[N_KERNELS] = {{"decode_gemm", launch_decode_gemm},
+                        {"smem_resident", launch_decode_smem_resident}};
 
 /* ---- data ---- */
 
@@ -115,11 +116,11 @@ static struct decode_gemm product_of(char part, int layer, int n_rows, const str
     return p;
 }
 
-static void launch(cudaStream_t stream, char part, int layer, int n_rows, int kernel)
+static void launch(struct launch_list *list, char part, int layer, int n_rows, int kernel)
 {
     const struct decode_gemm p = product_of(part, layer, n_rows, &left[kernel]);
 
-    if (!kernels[kernel].launch(&stream, &p))
+    if (!kernels[kernel].launch(list, &p))
         printf("%c: %s does not support this shape\n", part, kernels[kernel].name);
 }
 
@@ -139,7 +140,7 @@ static bool is_same(cudaStream_t stream, char part, int n_rows)
         CHECK(cudaMemset(left[k].out, 0xEE, (size_t)out_bytes));
         CHECK(cudaMemset(left[k].pages, 0xEE, (size_t)pages_bytes));
         CHECK(cudaDeviceSynchronize()); /* the stream is not ordered after them */
-        launch(stream, part, 0, n_rows, k);
+        launch_once(stream, [&](struct launch_list *list) { launch(list, part, 0, n_rows, k); });
         CHECK(cudaStreamSynchronize(stream));
         CHECK(cudaGetLastError());
     }
@@ -150,10 +151,10 @@ static bool is_same(cudaStream_t stream, char part, int n_rows)
 static void measure(cudaStream_t stream, const char *parts, int kernel, int n_rows)
 {
     enum { TIMES = 10 };
-    const std::vector<float> times = graph_times(stream, TIMES, [&] {
+    const std::vector<float> times = graph_times(stream, TIMES, [&](struct launch_list *list) {
         for (int i = 0; i < LAYERS; i++)
             for (const char *part = parts; *part != '\0'; part++)
-                launch(stream, *part, i, n_rows, kernel);
+                launch(list, *part, i, n_rows, kernel);
     });
 
     printf("%3d rows, %-2s by %s: %6.2f us a layer (least %6.2f)\n", n_rows, parts,
