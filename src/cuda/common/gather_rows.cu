@@ -1,7 +1,9 @@
-/* Copies rows of floats to the front of another tensor: the rows of the last layer that samples name.
+/* Copies rows of floats to the front of another tensor: the rows of the last layer that are
+ * sampled.
  *
- * A block a row, 16 bytes a thread where rows are aligned for it. Bytes: each row read and written once; a launch of
- * at most a few hundred rows a step. */
+ * One block per row; 16 bytes per thread if the rows have a multiple of four floats. Memory
+ * traffic: each row is read and written once. One launch per step, of at most a few hundred
+ * rows. */
 #include "cuda/common/launch.h"
 #include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/pdl.cuh"

@@ -311,6 +311,23 @@ multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
     }
 }
 
+/* Multiplies the token's sets. The warp's sums of a set overwrite the set's inputs. */
+template <int STAGES>
+static __device__ __forceinline__ void multiply_sets(char *fragments, int set_bytes, int n_sets,
+                                                     int w, struct down_walk<STAGES> *walk,
+                                                     const struct decode_experts &p, const int *ids,
+                                                     bool is_real, const int tile_scales[HALVES])
+{
+#pragma unroll 1
+    for (int set = 0; set < n_sets; set++) {
+        char *inputs = fragments + set * set_bytes;
+        float acc[PAIRS][HALVES][4];
+
+        multiply_units(acc, walk, p, ids, is_real, tile_scales, inputs);
+        store_halves((float *)(inputs + w * UNIT_FRAGMENTS_BYTES), acc);
+    }
+}
+
 /* Grid: blocks of HALVES half tiles, tokens. */
 template <int STAGES, bool HAS_SUMS>
 static __global__ void __maxnreg__(DOWN_REGISTERS)
@@ -362,14 +379,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
             prefetch_set(fragments + set * set_bytes,
                          p.units + (token * n_ranks + set * SET) * p.n_units, p.n_units,
                          is_real ? n_ranks - set * SET : 0, n_units);
-#pragma unroll 1
-        for (int set = 0; set < n_sets; set++) {
-            char *inputs = fragments + set * set_bytes;
-            float acc[PAIRS][HALVES][4];
-
-            multiply_units(acc, &walk, p, ids, is_real, tile_scales, inputs);
-            store_halves((float *)(inputs + w * UNIT_FRAGMENTS_BYTES), acc);
-        }
+        multiply_sets(fragments, set_bytes, n_sets, w, &walk, p, ids, is_real, tile_scales);
         __syncthreads();
         if (is_summed)
             of_rank[rank_of_thread][row_of_thread] =

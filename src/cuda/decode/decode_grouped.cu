@@ -343,6 +343,51 @@ static __device__ __forceinline__ void buffer_release(struct buffer_barrier *m)
     m->buffer ^= 1;
 }
 
+/* The inputs of the tokens, and their place in shared memory. */
+template <bool IS_UP, bool IS_EVEN>
+static __device__ __forceinline__ struct token_buffer
+token_buffer_of(const struct decode_grouped &p, const struct decode_matrix &w, uint32_t shared_at,
+                int n_slots)
+{
+    return {IS_UP ? (const char *)p.rows : (const char *)p.e.units,
+            IS_UP ? w.n_units * UNIT_COLUMNS * 2 : p.e.n_units * 2,
+            IS_UP ? w.n_units * (int)UNIT_COLUMNS : p.e.n_units,
+            IS_EVEN,
+            !IS_UP,
+            w.n_units,
+            shared_at + ZEROS_AT,
+            shared_at + TOKENS_AT,
+            n_slots};
+}
+
+static __device__ __forceinline__ void fill_stages(struct walk *w, const struct source &s)
+{
+    for (int i = 0; i < STAGES; i++) {
+        fill(w);
+        copy_commit();
+        walk_on(w, s);
+    }
+}
+
+/* The item of this part, as recorded by record_item(). */
+static __device__ __forceinline__ struct item recorded_item(const struct walk *w, int part)
+{
+    const uint4 record = load_shared<0>(w->slots + ITEM_TABLE_AT + part % ITEM_TABLE * LANE_BYTES);
+
+    return {(int)record.x, (int)record.y, (int)record.z, (int)record.w};
+}
+
+/* Stores the results of an item when its buffer is full, by the warp whose item it is. */
+template <bool IS_UP>
+static __device__ __forceinline__ void
+store_buffer(const struct buffer_barrier &m, const struct decode_grouped &p,
+             const struct item &item, const float *sums, uint2 bias)
+{
+    barrier_wait(m.full + m.buffer * 8, m.phase_bit % 2);
+    store_item<IS_UP>(p, item, sums, bias);
+    barrier_arrive(m.empty + m.buffer * 8);
+}
+
 /* IS_EVEN: a token's numbers fill whole units of columns. The job list is complete before `up`
  * starts, and `down` starts after that, so it issues its first weight copies while `up` runs. */
 template <bool IS_UP, bool IS_EVEN>
@@ -354,15 +399,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     const int n_rows = (w.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
     const struct source source = {&w, n_rows};
     const uint32_t shared_at = (uint32_t)__cvta_generic_to_shared(shared);
-    const struct token_buffer smem = {IS_UP ? (const char *)p.rows : (const char *)p.e.units,
-                                      IS_UP ? w.n_units * UNIT_COLUMNS * 2 : p.e.n_units * 2,
-                                      IS_UP ? w.n_units * (int)UNIT_COLUMNS : p.e.n_units,
-                                      IS_EVEN,
-                                      !IS_UP,
-                                      w.n_units,
-                                      shared_at + ZEROS_AT,
-                                      shared_at + TOKENS_AT,
-                                      n_slots};
+    const struct token_buffer smem = token_buffer_of<IS_UP, IS_EVEN>(p, w, shared_at, n_slots);
     struct buffer_barrier buffer_barrier = buffer_barrier_of(shared_at);
     struct token_columns columns = {};
     struct job_cache regs = {};
@@ -380,11 +417,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     if (IS_UP && n_parts > 0)
         load_jobs(&regs, smem, p.jobs + first / n_rows, n_parts > n_first);
     walk_begin(&walk, source, p.jobs, first, n_parts, shared_at);
-    for (int i = 0; i < STAGES; i++) {
-        fill(&walk);
-        copy_commit();
-        walk_on(&walk, source);
-    }
+    fill_stages(&walk, source);
     if (!IS_UP)
         pdl_wait();
     pdl_launch_dependents();
@@ -393,9 +426,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     copy_wait<IS_UP ? STAGES - 1 : 0>();
     __syncthreads();
     for (int part = 0; part < n_parts; part++) {
-        const uint4 record =
-            load_shared<0>(walk.slots + ITEM_TABLE_AT + part % ITEM_TABLE * LANE_BYTES);
-        const struct item item = {(int)record.x, (int)record.y, (int)record.z, (int)record.w};
+        const struct item item = recorded_item(&walk, part);
         const bool stores = part % RING_WARPS == (int)threadIdx.x / WARP_LANES;
         const uint2 bias = stores ? bias_bits<IS_UP>(p, item) : make_uint2(0, 0);
         float acc[UNIT_TILES][1][4];
@@ -411,12 +442,8 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
 
         write_item(sums, acc, eighth_of(item.row), item.n);
         barrier_arrive(buffer_barrier.full + buffer_barrier.buffer * 8);
-        if (stores) {
-            barrier_wait(buffer_barrier.full + buffer_barrier.buffer * 8,
-                         buffer_barrier.phase_bit % 2);
-            store_item<IS_UP>(p, item, sums, bias);
-            barrier_arrive(buffer_barrier.empty + buffer_barrier.buffer * 8);
-        }
+        if (stores)
+            store_buffer<IS_UP>(buffer_barrier, p, item, sums, bias);
         buffer_release(&buffer_barrier);
     }
     copy_wait<0>();

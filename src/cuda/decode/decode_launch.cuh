@@ -1,5 +1,5 @@
-/* How decode kernels are launched: with the largest shared-memory carveout, and only where the GPU has
- * the shared memory. */
+/* How decode kernels are launched: with the largest shared-memory carveout, and only if the GPU has
+ * enough shared memory. */
 #ifndef CUDA_DECODE_DECODE_LAUNCH_CUH
 #define CUDA_DECODE_DECODE_LAUNCH_CUH
 
@@ -7,8 +7,8 @@
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/ring.cuh"
 
-/* Clusters of so many blocks of a kernel that the GPU runs at once; 0: it has no clusters, or a block not
- * the shared memory. */
+/* Number of active clusters of n_blocks blocks; 0: the GPU has no clusters, or too little shared
+ * memory for a block. */
 template <auto KERNEL>
 static int clusters_at_once(const struct gpu_desc *gpu, int n_threads, unsigned n_blocks,
                             int64_t shared_bytes)
@@ -24,7 +24,7 @@ static int clusters_at_once(const struct gpu_desc *gpu, int n_threads, unsigned 
     return k.max_clusters;
 }
 
-/* false: a block of this GPU does not have the shared memory, and nothing is appended. */
+/* Returns false and appends nothing if the GPU has too little shared memory for a block. */
 template <auto KERNEL, typename... Args>
 static bool decode_launch_of(struct launch_list *list, dim3 grid, dim3 n_threads,
                              int64_t shared_bytes, const Args &...args)
@@ -34,7 +34,8 @@ static bool decode_launch_of(struct launch_list *list, dim3 grid, dim3 n_threads
     if (shared_bytes > gpu_dynamic_shared(list->gpu, function, name_of_kernel<KERNEL>()))
         return false;
     add_dependent<KERNEL>(list, grid, n_threads, shared_bytes, args...);
-    /* One carveout for all decode kernels: blocks of the next kernel can run beside those of this one. */
+    /* one carveout for all decode kernels, so that blocks of the next kernel can run beside the
+     * blocks of this one */
     if (!list->is_query && list->n > 0)
         list->launches[list->n - 1].has_max_carveout = true;
     return true;

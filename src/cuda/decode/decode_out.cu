@@ -123,6 +123,18 @@ static __device__ __forceinline__ void add_part(uint64_t *sums, const float part
     }
 }
 
+/* The group's tile of the output matrix. */
+template <class SHAPE>
+static __device__ __forceinline__ struct out_tile out_tile_of(const struct decode_matrix &w,
+                                                              int part_of_row)
+{
+    const int tile = part_of_row % UNIT_TILES;
+
+    return {w.units + (int64_t)(part_of_row / UNIT_TILES * w.n_units) * SHAPE::UNIT_BYTES +
+                tile * SHAPE::TILE_BYTES,
+            tile};
+}
+
 /* Registers per thread. With the one-row kernel (two tiles, 512 threads) an SM then has registers
  * for a block of the up kernel, which starts while this kernel runs. With blocks of one tile it did
  * not: some SMs had two of them and others none. */
@@ -146,10 +158,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
     const int lane = threadIdx.x % WARP_LANES, warp = threadIdx.x / WARP_LANES;
     const int column = part_of_row * TILE_ROWS + lane % TILE_ROWS;
     const bool has_column = column < p.w.n_rows, is_routing = warp * TILE_ROWS < o.router.n_rows;
-    const struct out_tile walk = {
-        p.w.units + (int64_t)(part_of_row / UNIT_TILES * n_units) * SHAPE::UNIT_BYTES +
-            tile * SHAPE::TILE_BYTES,
-        tile};
+    const struct out_tile walk = out_tile_of<SHAPE>(p.w, part_of_row);
     char *fragments = (char *)shared + GROUPS * SHAPE::BYTES;
     float *sums =
         (float *)(fragments + fragments_bytes(n_units, n_tokens)) + group * split_sums(1, n_tokens);

@@ -219,6 +219,18 @@ struct arrivals {
     uint64_t tokens, sums;
 };
 
+/* Sets the number of bytes that the barriers wait for, before other blocks may send any. */
+static __device__ __forceinline__ void begin_arrivals(uint32_t tokens_arrived,
+                                                      uint32_t sums_arrived,
+                                                      const struct decode_router &p, int n_units)
+{
+    if (threadIdx.x == 0) {
+        arrivals_init(tokens_arrived, n_units * UNIT_TERMS_BYTES);
+        arrivals_init(sums_arrived, tiles_of(p) * TILE_ROWS * EIGHTHS * (int)sizeof(long long));
+    }
+    cluster_begin(); /* this block has started: others may send to it */
+}
+
 template <bool HAS_RMSNORM>
 static __global__ void __launch_bounds__(RING_THREADS, 1)
     route_kernel(const __grid_constant__ struct decode_router p,
@@ -248,11 +260,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     struct row_plan plan;
     struct row_regs row = {}, norm = {};
 
-    if (threadIdx.x == 0) {
-        arrivals_init(tokens_arrived, n_units * UNIT_TERMS_BYTES);
-        arrivals_init(sums_arrived, tiles_of(p) * TILE_ROWS * EIGHTHS * (int)sizeof(sums[0]));
-    }
-    cluster_begin(); /* this block has started: others may send to it */
+    begin_arrivals(tokens_arrived, sums_arrived, p, n_units);
     if (HAS_RMSNORM && has_row)
         plan = plan_row(p, rmsnorm, token, tokens, tokens_arrived);
     else

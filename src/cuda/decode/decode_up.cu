@@ -273,6 +273,20 @@ multiply_chain(float acc[SHAPE::TILES][1][4], struct up_walk<SHAPE> *walk,
     }
 }
 
+/* The items of this block. */
+static __device__ __forceinline__ struct up_items up_items_of(const struct decode_experts &p,
+                                                              const int *ids, int n_items)
+{
+    const int n_of_expert = (p.up.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
+
+    return {&p.up,
+            ids,
+            (n_items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x,
+            n_of_expert,
+            p.up.n_units,
+            1.0f / (float)n_of_expert};
+}
+
 /* Grid: blocks that share the items of a token, tokens. Gated units are stored as FP16, the input
  * format of the down kernel. */
 template <class SHAPE, bool HAS_SUMS>
@@ -288,14 +302,7 @@ static __global__ void __maxnreg__(UP_REGISTERS)
     const int token = blockIdx.y, warp = threadIdx.x / WARP_LANES;
     char *fragments = (char *)shared + UP_WARPS * SHAPE::WARP_BYTES;
     float *sums = (float *)(fragments + fragments_bytes(p.up.n_units, 1));
-    const int n_of_expert = (p.up.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
-    const struct up_items items = {
-        &p.up,
-        ids,
-        (n_items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x,
-        n_of_expert,
-        p.up.n_units,
-        1.0f / (float)n_of_expert};
+    const struct up_items items = up_items_of(p, ids, n_items);
     const float *row = (HAS_SUMS ? p.topk_input.x : p.y) + token * p.n_columns;
     const float *router_logits = p.router_logits + (HAS_SUMS ? 0 : token * p.n_experts);
     const uint64_t *router = p.topk_input.sums + token * ROUTER_ROW_SUMS;
