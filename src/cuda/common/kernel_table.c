@@ -4,7 +4,7 @@ enum { PARAMS_MAX = 16 };
 
 /* ---- facts ---- */
 
-/* The facts of a kernel, asked for now if they are not known; NULL: the device has no code of it. */
+/* Queries the device the first time. NULL: the device has no code for the kernel. */
 static struct kernel_facts *facts_of(struct kernel_table *t, const void *function)
 {
     struct cudaFuncAttributes attributes;
@@ -15,7 +15,7 @@ static struct kernel_facts *facts_of(struct kernel_table *t, const void *functio
     if (t->n == KERNELS_MAX)
         return NULL;
     if (cudaFuncGetAttributes(&attributes, function) != cudaSuccess) {
-        (void)cudaGetLastError(); /* the question is no failure */
+        (void)cudaGetLastError(); /* a kernel without code is not an error of the device */
         return NULL;
     }
     t->kernels[t->n] =
@@ -39,7 +39,7 @@ static bool allow_shared(struct kernel_facts *facts, int n_bytes)
     return true;
 }
 
-/* Clusters that run at once; 0: none. */
+/* Active clusters at most; 0: the device cannot run such clusters. */
 static int count_clusters(struct kernel_facts *facts, const struct cluster_config *c)
 {
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeClusterDimension,
@@ -87,7 +87,8 @@ void kernel_table_init(struct kernel_table *t, const struct cudaDeviceProp *prop
 
 /* ---- launching ---- */
 
-/* One carveout for the kernels of a decode step: blocks of the next kernel can run beside those of this one. */
+/* One carveout for all kernels of a decode step, so that blocks of the next kernel can run beside
+ * the blocks of this one. */
 static void prefer_shared(struct kernel_facts *facts)
 {
     if (!facts->has_max_carveout)

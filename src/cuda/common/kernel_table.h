@@ -1,5 +1,5 @@
-/* Kernels as compiled for the opened device: facts that launch lists depend on, asked for once, and what a kernel has
- * been allowed so far. */
+/* The kernels as compiled for the opened device: facts that launch lists depend on, queried once,
+ * and the attributes that were set on each kernel. */
 #ifndef CUDA_COMMON_KERNEL_TABLE_H
 #define CUDA_COMMON_KERNEL_TABLE_H
 
@@ -14,22 +14,23 @@ extern "C" {
 enum { KERNELS_MAX = 512 }; /* there are about 160, each template instance counted */
 
 struct kernel_table {
-    struct gpu_desc gpu; /* its ctx is this table, which stays where it is */
+    struct gpu_desc gpu; /* its ctx points to this table: do not move the table */
     struct kernel_facts {
         const void *function;
         struct kernel_desc desc;
-        int shared_bytes; /* dynamic shared memory that a block may have so far */
+        int shared_bytes; /* largest dynamic shared memory that was set so far */
         bool has_max_carveout;
     } kernels[KERNELS_MAX];
     int n;
 };
 
-/* For the current device, whose properties these are. */
+/* `properties` are those of the current device. */
 void kernel_table_init(struct kernel_table *t, const struct cudaDeviceProp *properties);
-/* Allows every kernel of the list its shared memory, before the list is run for the first time. Gives the launch that
- * the device cannot run: it has no code of the kernel, or not the shared memory; NULL: it can run all. */
+/* Sets the attributes of every kernel in the list (shared memory, carveout). Call it before the
+ * list is run for the first time. Returns the first launch that the device cannot run, because it
+ * has no code for the kernel or too little shared memory; NULL: it can run all. */
 const struct launch *kernel_table_prepare(struct kernel_table *t, const struct launch_list *list);
-/* Launches [first, end) of the list; the first error. */
+/* Launches kernels [first, end) of the list; stops at the first error and returns it. */
 cudaError_t launch_list_run(const struct launch_list *list, int first, int end,
                             cudaStream_t stream);
 

@@ -1,6 +1,7 @@
-/* The kernels' launchers: what C calls and CUDA implements. Those of a step append their kernels to a list of
- * launches (launch_list.h) and touch no device. Those that take a stream launch at once; the caller checks
- * cudaGetLastError(). Pointers are device pointers unless they say host. */
+/* The launchers of the kernels: C interface, CUDA implementation. The launchers of a step append
+ * their kernels to a launch list (launch_list.h) and touch no device. Launchers that take a stream
+ * launch at once; the caller checks cudaGetLastError(). Pointers are device pointers unless marked
+ * host. */
 #ifndef CUDA_COMMON_LAUNCH_H
 #define CUDA_COMMON_LAUNCH_H
 
@@ -137,8 +138,9 @@ void launch_combine(struct launch_list *list, const struct experts_args *a, cons
 
 /* ---- gather_rows.cu ---- */
 
-/* Row i of `to` becomes row index[i * stride] of `from`, or row i where index is NULL; rows of n floats, aligned to 16
- * bytes. `index` is of the batch. The two do not overlap. */
+/* Copies row index[i * stride] of `from`, or row i if index is NULL, to row i of `to`. Rows have n
+ * floats and are aligned to 16 bytes. `index` is an array of the batch. `to` and `from` do not
+ * overlap. */
 void launch_gather_rows(struct launch_list *list, float *to, const float *from,
                         const int32_t *index, int stride, int n_rows, int64_t n);
 

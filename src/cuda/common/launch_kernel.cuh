@@ -1,4 +1,4 @@
-/* How launchers append a kernel to a list of launches. */
+/* How launchers append a kernel to a launch list. */
 #ifndef CUDA_COMMON_LAUNCH_KERNEL_CUH
 #define CUDA_COMMON_LAUNCH_KERNEL_CUH
 
@@ -9,7 +9,8 @@
 
 enum { KERNEL_NAME_BYTES = 160 };
 
-/* A kernel's name with its template arguments, as in the sources: of "... [with auto KERNEL = name<1, 2>; ...]". */
+/* A kernel's name with its template arguments, as in the sources. It is parsed from
+ * "... [with auto KERNEL = name<1, 2>; ...]". */
 struct kernel_name {
     char text[KERNEL_NAME_BYTES];
 
@@ -61,7 +62,7 @@ static inline struct launch make_launch(const void *function, const char *name, 
     return l;
 }
 
-/* A kernel that starts when the kernel before it has ended. */
+/* Appends a kernel that starts when the previous kernel has ended. */
 template <auto KERNEL, typename... Args>
 static void add_kernel(struct launch_list *list, dim3 grid, dim3 block, int64_t shared_bytes,
                        const Args &...args)
@@ -72,8 +73,8 @@ static void add_kernel(struct launch_list *list, dim3 grid, dim3 block, int64_t 
         KERNEL, args...);
 }
 
-/* A kernel that calls pdl_wait() before it touches what others write (pdl.cuh), in clusters of so many
- * blocks. */
+/* Appends a kernel that calls pdl_wait() before it touches memory that other kernels write
+ * (pdl.cuh). n_cluster: blocks per cluster. */
 template <auto KERNEL, typename... Args>
 static void add_dependent_clusters(struct launch_list *list, dim3 grid, dim3 block,
                                    int64_t shared_bytes, unsigned n_cluster, const Args &...args)

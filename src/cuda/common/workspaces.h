@@ -1,5 +1,6 @@
-/* Device memory that stages need besides their arguments. It is taken when a model is opened, in the sizes of the
- * largest step (program/workspace.h), so that no step can run out of memory. */
+/* Workspaces: device memory that stages need besides their arguments. It is allocated when a model
+ * is opened, in the sizes of the largest step (program/workspace.h), so that no step can run out of
+ * memory. */
 #ifndef CUDA_COMMON_WORKSPACES_H
 #define CUDA_COMMON_WORKSPACES_H
 
@@ -7,23 +8,23 @@
 
 /* X(workspace); program/workspace.c has workspace_bytes_<workspace>(). */
 #define WORKSPACE_LIST(X)                                                                          \
-    X(batch)      /* the samples' random numbers, then the batch */                                \
-    X(cos_sin)    /* of the rows' positions */                                                     \
-    X(lists)      /* which rows an expert has: prefill/experts.cu */                               \
-    X(operand)    /* prefill rows as products take them */                                         \
-    X(units)      /* the experts' SwiGLU outputs in that form */                                   \
-    X(tiles)      /* which rows an expert has: prefill/expert_lists.cu */                          \
-    X(mxfp8)      /* normed prefill rows as MXFP8 */                                               \
+    X(batch)      /* the random numbers of the samples, then the batch */                          \
+    X(cos_sin)    /* cosines and sines of the rows' positions */                                   \
+    X(lists)      /* the rows of each expert: prefill/experts.cu */                                \
+    X(operand)    /* prefill rows in the operand format of the GEMMs */                            \
+    X(units)      /* SwiGLU outputs of the experts in that format */                               \
+    X(tiles)      /* the rows of each expert: prefill/expert_lists.cu */                           \
+    X(mxfp8)      /* normalized prefill rows as MXFP8 */                                           \
     X(partials)   /* split-K partials of the plain attention kernel */                             \
-    X(merge_bufs) /* where splits of a decode row's keys are merged; zeros at first */             \
-    X(chunks)     /* sampling: a row's logits in parts */                                          \
-    X(tops)       /* sampling: the likeliest tokens of each part */                                \
+    X(merge_bufs) /* merges the splits of a decode row's keys; zeros at first */                   \
+    X(chunks)     /* sampling: partial results of the chunks of a row */                           \
+    X(tops)       /* sampling: the likeliest tokens of each chunk */                               \
     X(bins)       /* sampling: histograms of rows with top_k or top_p */                           \
     X(rounded)    /* decode rows as FP16 or BF16 */                                                \
-    X(jobs)       /* lists of the grouped experts' kernel */                                       \
-    X(router)     /* fixed-point sums of the router's products of 1 to 4 rows */                   \
-    X(factors)    /* 1 / RMS of rows whose norm is by partial sums */                              \
-    X(raw)        /* weights on their way to be packed */
+    X(jobs)       /* job lists of the grouped experts' kernels */                                  \
+    X(router)     /* fixed-point sums of the router matmul of 1 to 4 rows */                       \
+    X(factors)    /* 1 / RMS of rows whose norm uses partial sums */                               \
+    X(raw)        /* staging of weights that are being packed */
 
 enum workspace {
 #define WORKSPACE_ENUM(name) WORKSPACE_##name,

@@ -1,4 +1,4 @@
-/* The card in words, and which kernel each stage uses on it, for how many rows, and why. */
+/* Describes the GPU, and lists the kernel of each stage, for how many rows it is used, and why. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void put_memory(const struct writer *w)
     w->put(w->ctx, "memory", line);
 }
 
-/* "580.159.04", as the kernel module says; "" where it does not. */
+/* The version of the kernel module, for example "580.159.04"; "" if it cannot be read. */
 static void read_module_version(char out[32])
 {
     FILE *f = fopen("/proc/driver/nvidia/version", "re");
@@ -76,11 +76,11 @@ static void put_range(const struct writer *w, const struct tuning_row *row,
 
     if (last_rows < ROWS_CHECKED_MAX)
         snprintf(to, sizeof(to), " to %d", last_rows);
-    snprintf(key, sizeof(key), "%s%s, %d%s rows%s", stage_names[first->stage],
+    snprintf(key, sizeof(key), "%s%s, %d%s%s rows", stage_names[first->stage],
              formats[first->format], first->n_rows, to,
              is_any_phase                    ? ""
-             : first->phase == PHASE_PREFILL ? " of prompts"
-                                             : " generated");
+             : first->phase == PHASE_PREFILL ? " prefill"
+                                             : " decode");
     if (row->tile.rows > 0)
         snprintf(tile, sizeof(tile), ", tile %d x %d x %d", row->tile.rows, row->tile.tokens,
                  row->tile.columns);
@@ -97,7 +97,8 @@ static bool is_any_phase(const struct gpu *gpu, struct tuning_key k)
     return row_of(gpu, k) == row;
 }
 
-/* A line for each run of row counts that have one kernel; of kinds that have the same, one line. */
+/* One line per range of row counts that use the same kernel; one line for both phases if they use
+ * the same one. */
 static void put_phase(const struct writer *w, const struct gpu *gpu, struct tuning_key k)
 {
     while (k.n_rows <= ROWS_CHECKED_MAX) {
@@ -135,7 +136,7 @@ void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx)
 
     snprintf(line, sizeof(line), "%.100s, capability %d.%d, %d multiprocessors", p->name, p->major,
              p->minor, p->multiProcessorCount);
-    put(ctx, "card", line);
+    put(ctx, "GPU", line);
     put(ctx, "class", arch_texts[gpu->arch]);
     put_memory(&w);
     put_driver(&w);

@@ -1,5 +1,5 @@
-/* A CUDA GPU as a device: its memory, its life, and the table of its operations. Stages are put
- * into one stream while a step is told, and run behind the host; step_wait waits for the last. */
+/* A CUDA GPU as a backend: opening, closing, memory, and the table of its operations. A step's
+ * kernels are launched into one stream and run asynchronously; step_wait() waits for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void cuda_release(struct backend *be, struct mem *m)
     *m = (struct mem){0};
 }
 
-/* Behind everything that is in the stream, and done when it returns. */
+/* The copy is ordered after all work in the stream, and complete when the function returns. */
 static enum osp_status move(struct backend *be, void *dst, const void *src, size_t size_bytes,
                             const char *what)
 {
@@ -88,7 +88,8 @@ static enum osp_status cuda_kv_dtype(const struct backend_options *opt, enum dty
 {
     (void)opt;
     if (*out == DTYPE_I16)
-        return fail(OSP_EINVAL, "KV cache type int16: CPUs have it, CUDA devices have not");
+        return fail(OSP_EINVAL,
+                    "KV cache type int16 is supported on CPUs only, not on CUDA devices");
     if (*out == DTYPE_NONE)
         *out = DTYPE_BF16;
     return OSP_OK;
@@ -102,14 +103,14 @@ enum osp_status gpu_memory(struct device_memory *out)
 
     TRY(gpu_check(cudaMemGetInfo(&n_free, &n_all), "free memory"));
     TRY(gpu_check(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, 0),
-                  "kind of memory"));
+                  "integrated memory attribute"));
     *out = (struct device_memory){
         .total_bytes = (int64_t)n_all, .free_bytes = (int64_t)n_free, .is_unified = is_integrated};
 out:
     return st;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static void cuda_close(struct backend *be)
 {
@@ -130,28 +131,32 @@ static void cuda_close(struct backend *be)
     free(gpu);
 }
 
-/* The card, or for tests another one, whose rows of the table are to run here. */
+/* The architecture of the GPU; a test can select another one, whose rows of the tuning table then
+ * apply here. */
 static enum osp_status select_arch(struct gpu *gpu)
 {
     const char *name = getenv("OSPREY_CUDA_CARD");
 
     gpu->arch = arch_of_capability(gpu->properties.major);
     if (IS_ORDER_FREE)
-        log_warn("cuda: built without the rule of the same tokens, for measurements alone");
+        log_warn("cuda: this build has no batch invariance (CUDA_FREE_ORDER); use it for "
+                 "measurements only");
     if (!launch_has_code())
-        return fail(OSP_EDEVICE, "cuda: %s cannot run the code of this build",
+        return fail(OSP_EDEVICE,
+                    "cuda: this build has no code for %s; CUDA_ARCHS at build time selects "
+                    "the architectures",
                     gpu->properties.name);
     if (gpu->arch == ARCH_HOPPER && !launch_gemm_available(&gpu->kernels->gpu))
-        return fail(OSP_EDEVICE, "cuda: %s needs code for sm_90a, which this build has not",
+        return fail(OSP_EDEVICE, "cuda: %s needs code for sm_90a; this build has none",
                     gpu->properties.name);
     if (name == NULL || name[0] == '\0')
         return OSP_OK;
     if (arch_of_name(name) == N_ARCHS ||
         (arch_of_name(name) == ARCH_HOPPER && gpu->arch != ARCH_HOPPER))
-        return fail(OSP_EINVAL, "OSPREY_CUDA_CARD is %s: no card whose kernels run on %s", name,
-                    gpu->properties.name);
+        return fail(OSP_EINVAL, "OSPREY_CUDA_CARD is %s: not a GPU class whose kernels run on %s",
+                    name, gpu->properties.name);
     gpu->arch = arch_of_name(name);
-    log_warn("OSPREY_CUDA_CARD: kernels as on %s", arch_texts[gpu->arch]);
+    log_warn("OSPREY_CUDA_CARD: using the kernels of %s", arch_texts[gpu->arch]);
     return OSP_OK;
 }
 
@@ -167,7 +172,7 @@ out:
     return st;
 }
 
-/* Whether the wish, if only by its tile, is for the native products. */
+/* Whether the options, if only by a tile, select the native (block-scaled) matmuls. */
 static bool requests_native(const struct gpu *gpu)
 {
     struct tuning_key key = {
@@ -181,7 +186,7 @@ static bool requests_native(const struct gpu *gpu)
     return is_native;
 }
 
-/* Rows as MXFP8 and native products come together: there is neither without the other. */
+/* MXFP8 activations and native matmuls need each other: one selects the other. */
 static enum osp_status select_rows(struct gpu *gpu)
 {
     const enum op_class op_class = gpu->kernel_config.mxfp4.op_class;
@@ -194,9 +199,10 @@ static enum osp_status select_rows(struct gpu *gpu)
         return OSP_OK;
     gpu->kernel_config.mxfp4.op_class = OPCLASS_NATIVE;
     if (gpu->arch != ARCH_BLACKWELL_RTX)
-        log_warn("prompts' rows as MXFP8: %s has no block-scaled matrix instructions; they are "
-                 "emulated, and prompts are slow",
-                 gpu->properties.name);
+        log_warn(
+            "MXFP8 activations: %s has no block-scaled MMA instructions; they are emulated, and "
+            "prefill is slow",
+            gpu->properties.name);
     return OSP_OK;
 }
 

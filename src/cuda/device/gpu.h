@@ -1,5 +1,5 @@
-/* The CUDA backend: the device, its stream and its memory. One stream runs everything in order; the host waits for it in
- * step_wait() and where it reads device memory. */
+/* The CUDA backend: the device, its stream and its memory. One stream runs everything in order. The
+ * host waits for it in step_wait() and when it reads device memory. */
 #ifndef CUDA_DEVICE_GPU_H
 #define CUDA_DEVICE_GPU_H
 
@@ -13,41 +13,41 @@
 #include "cuda/device/kernel_config.h"
 #include "cuda/device/tuning.h"
 
-/* What pack() made, kept until the device closes. */
+/* Memory that pack() has allocated; it is kept until the device closes. */
 struct packed {
     struct packed *next;
     void *data;
 };
 
-/* What a stage reads, writes and computes, for its share of the roofline. */
+/* Memory traffic and operations of a stage, for its fraction of the roofline. */
 struct work {
     double bytes, flops;
 };
 
-/* Events at which the stages of a step begin, and the last one ends. */
+/* Events at the beginning of each stage of a step, and at the end of the last one. */
 struct stage_events {
     struct stage_event {
         cudaEvent_t begin;
         enum stage stage;
     } * list;           /* (n) */
-    size_t n, capacity; /* capacity: those that have an event */
+    size_t n, capacity; /* capacity: entries that have an event */
 };
 
 struct step_plan; /* program/plan.h */
 
-/* A step from run() until it was waited for, with pinned host memory for its batch and results. Two slots: one is
- * filled while the step of the other runs. */
+/* An in-flight step, from run() until step_wait(), with pinned host memory for its batch and
+ * results. There are two slots: one is filled while the step of the other runs. */
 struct step_slot {
     uint64_t ticket;
-    bool is_running; /* its times were not read yet */
+    bool is_running; /* its times have not been read */
     cudaEvent_t done;
     char *batch; /* random numbers and the batch */
     size_t batch_bytes;
     struct step_results *results;
-    struct step_plan *plan;     /* NULL: it was dropped, or the slot had no step */
-    bool is_timed, is_spanned;  /* its stages have events; the whole step has */
+    struct step_plan *plan;     /* NULL: the plan was dropped, or the slot had no step */
+    bool is_timed, is_spanned;  /* events for each stage; two events for the whole step */
     struct stage_events events; /* of a timed step that ran without a CUDA graph */
-    bool has_graph_events;      /* the plan's events hold its times */
+    bool has_graph_events;      /* the times are in the events of the plan */
     cudaEvent_t span[2];
 };
 
@@ -58,19 +58,18 @@ struct gpu {
     struct cudaDeviceProp properties;
     struct kernel_table *kernels;
     enum arch arch;
-    struct kernel_config kernel_config; /* kernels that options ask for */
+    struct kernel_config kernel_config; /* kernels that the options select */
     cudaStream_t stream;
     struct step_slot step_slots[N_STEP_SLOTS];
-    struct step_slot *completed; /* of the step that was last waited for; NULL: none was */
-    const int32_t
-        *sampled_tokens;   /* device memory: of the last step that sampled; NULL: none did */
-    struct loader *loader; /* of large weights; NULL: none is on its way */
+    struct step_slot *completed;   /* of the last step_wait(); NULL: there was none */
+    const int32_t *sampled_tokens; /* device memory: of the last step that sampled; or NULL */
+    struct loader *loader;         /* of large weights; NULL: no weight is being loaded */
     struct workspaces workspaces;
     bool is_reserved; /* the workspaces have the sizes of the largest step */
     struct packed *packed;
-    uint64_t *n_experts_read; /* device memory: experts whose weights were read, of all steps */
-    uint64_t n_experts_read_so_far; /* the same after the last step that was waited for */
-    double expert_bytes;            /* of one expert's weights */
+    uint64_t *n_experts_read; /* device memory: experts whose weights were read, in all steps */
+    uint64_t n_experts_read_so_far; /* its value after the last step_wait() */
+    double expert_bytes;            /* weights of one expert */
     struct compiled *programs;      /* the list of compiled programs */
     uint64_t ticket;                /* of the last step */
     struct stage_cost costs[N_STAGES];
@@ -83,12 +82,12 @@ static inline struct gpu *gpu_of(struct backend *be)
 
 extern const struct backend_ops gpu_ops; /* device.c */
 
-/* OSP_OK, or a failure that says what was done and CUDA's message. */
+/* OSP_OK, or a failure with `what`, the operation, and the message of CUDA. */
 CHECKED enum osp_status gpu_check(cudaError_t error, const char *what);
 CHECKED enum osp_status gpu_memory(struct device_memory *out);
 
 /* program/workspace.c */
-/* Makes the workspace at least that large; its contents are lost when it grows. */
+/* Makes the workspace at least size_bytes large; its contents are lost when it grows. */
 CHECKED enum osp_status gpu_workspace_reserve(struct gpu *gpu, enum workspace w,
                                               int64_t size_bytes);
 int64_t gpu_step_bytes(const struct step_shape *shape);
@@ -96,7 +95,7 @@ CHECKED enum osp_status gpu_step_reserve(struct backend *be, const struct step_s
 void gpu_workspaces_release(struct gpu *gpu);
 
 /* program/step.c */
-/* Pinned host memory for batches of so many bytes, in both slots. */
+/* Allocates pinned host memory for batches of size_bytes, in both slots. */
 CHECKED enum osp_status gpu_slots_reserve(struct gpu *gpu, size_t size_bytes);
 void gpu_slots_release(struct gpu *gpu);
 /* Loads the upload and download kernels before a request waits for them. */
@@ -115,14 +114,16 @@ void gpu_release_program(struct backend *be, struct compiled *c);
 void gpu_plans_drop(struct gpu *gpu);
 
 /* program/times.c */
-/* Waits for the slot's step and adds its times to the costs: those of the last timed step where it was not timed. */
+/* Waits for the step of the slot and adds its times to the costs. A step that was not timed counts
+ * with the times of the last timed one. */
 CHECKED enum osp_status gpu_step_finish(struct gpu *gpu, struct step_slot *slot);
 void gpu_stage_events_free(struct stage_events *events);
-/* Notes that the stage begins here, in a stream that is being captured or not. */
+/* Records an event at the beginning of a stage, in a stream that is being captured or not. */
 CHECKED enum osp_status gpu_record_stage(struct gpu *gpu, struct stage_events *events,
                                          enum stage stage, bool is_captured);
 
-/* program/report.c: the kernels of the steps that ran. OSP_EDEVICE: none of the kind that was asked for by name. */
+/* program/report.c: the kernels of the steps that ran. OSP_EDEVICE: no kernel of the kind that an
+ * option selects by name. */
 CHECKED enum osp_status gpu_kernels(const struct gpu *gpu, struct kernel_use *out, int n_max,
                                     int *n);
 
@@ -130,7 +131,7 @@ CHECKED enum osp_status gpu_kernels(const struct gpu *gpu, struct kernel_use *ou
 CHECKED enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tensor *host);
 CHECKED enum osp_status gpu_generate(struct gpu *gpu, struct tensor *out, const struct tensor *host,
                                      const struct random_weight *values);
-/* Frees what packing needed. */
+/* Frees the memory that packing needed. */
 CHECKED enum osp_status gpu_pack_end(struct gpu *gpu);
 int64_t gpu_pack_bytes(const struct tensor *host);
 void gpu_pack_release(struct gpu *gpu);

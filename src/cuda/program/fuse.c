@@ -64,7 +64,7 @@ out:
     return st;
 }
 
-/* ---- what fuse.c's parts ask ---- */
+/* ---- queries of all fuse files ---- */
 
 void op_args(const struct fuse *f, int i, union stage_args *out)
 {
@@ -285,14 +285,15 @@ static void reads_rows(struct fuse *f, int i, const struct tensor *y, bool has_y
     f->deferred_norm = -1;
 }
 
-/* Whether the table has the router's sums in the output product's epilogue for that many rows. */
+/* Whether the table has the router sums in the epilogue of the output projection for that many
+ * rows. */
 static bool has_router_sums(const struct fuse *f, int n_rows)
 {
     return tuning_row_of(f, STAGE_router, WEIGHTS_BF16, PHASE_DECODE, n_rows)->kernel ==
            KERNEL_DECODE_OUT;
 }
 
-/* The kernel's arguments, but for its rows. */
+/* The arguments of the kernel, without its rows. */
 static struct decode_qkv qkv_of(const struct fuse *f, const struct attn_qkv_args *a)
 {
     struct decode_qkv p = {
@@ -393,10 +394,10 @@ static int fuse_qkv(struct fuse *f, int i, const struct attn_qkv_args *a)
     return 1;
 }
 
-/* ---- the tail: the last layer's rows that samples name ---- */
+/* ---- the tail: rows of the last layer that are sampled ---- */
 
-/* Brings the tail's rows of att and x to the front. q and y hold nothing that is still read: they
- * take the rows of att, and of x on their way. */
+/* Moves the tail's rows of att and x to the front. Nothing reads q and y any more: they take the
+ * rows of att, and the rows of x on their way. */
 static void begin_tail(struct fuse *f, int i)
 {
     union stage_args attn, qkv, out, residual;
@@ -431,7 +432,8 @@ static void begin_tail(struct fuse *f, int i)
     f->tail_att = attn.attn.q;
 }
 
-/* The tail begins at an attn_out whose layer ends the program but for the head and sampling. */
+/* The tail begins at the attn_out of the last layer, if only the head and sampling follow that
+ * layer. */
 static bool is_tail_begin(const struct fuse *f, int i)
 {
     return f->in->counts.has_tail && !f->is_tail && is_stage(f, i, STAGE_attn_out) &&
@@ -442,7 +444,7 @@ static bool is_tail_begin(const struct fuse *f, int i)
 
 /* ---- the head ---- */
 
-/* The head's product of the rows that samples name, but for its rows. */
+/* The LM head matmul of the sampled rows, without its rows. */
 static struct decode_matmul head_of(const struct fuse *f, const struct logits_args *a)
 {
     return (struct decode_matmul){.rows = {.x = a->y.data, .n = (int32_t)a->y.dim[1]},
@@ -590,7 +592,8 @@ static int fuse_op(struct fuse *f, int i)
     }
 }
 
-/* No sample: the last layer's rows are read by nobody once its keys and values are stored. */
+/* Without samples, nothing reads the rows of the last layer after its keys and values are
+ * stored. */
 static bool is_unneeded(const struct fuse *f, int i)
 {
     return f->in->counts.has_tail && f->in->counts.n_tail == 0 && op_at(f, i)->rows == ROWS_SAMPLED;

@@ -1,15 +1,16 @@
-/* Attention: which kernel takes which rows, and the workspaces where splits of a row are merged. */
+/* Attention: selects the kernel of each row, and the workspaces in which the splits of a row are
+ * merged. */
 #include "cuda/program/fuse_internal.h"
 
 #include "backend/kv_page.h"
 
 enum {
-    BLOCKS_WANTED = 264, /* two blocks an SM on the largest GPU */
+    BLOCKS_WANTED = 264, /* two blocks per SM on the largest GPU */
     FREE_BLOCKS_WANTED =
         128 /* of decode rows, in a build without batch invariance: more were slower */
 };
 
-/* Units that a row sees, rounded up to a level, where a row without a window sees n_units. */
+/* Units that a row sees, rounded up by attn_units_bucket(); a row without a window sees n_units. */
 static int units_at_most(const struct attn_args *a, int n_units)
 {
     const int n_window = (a->window_tokens + ATTN_UNIT_KEYS - 2) / ATTN_UNIT_KEYS + 1;
@@ -86,7 +87,7 @@ static int splits_at_most(int n_blocks)
     return n < ATTN_SPLITS_MAX ? n : ATTN_SPLITS_MAX;
 }
 
-/* The decode rows, which are the first n. */
+/* The decode rows: the first n rows. */
 static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
 {
     int n_at_once = n;
@@ -122,8 +123,8 @@ static struct attn_rows rows_of(const struct fuse *f)
                               .seqs = on_device(f, b->offset_seqs)};
 }
 
-/* The tensor cores' kernels are made for one head width, and for pages of two types; all else has
- * the plain one. */
+/* The tensor core kernels support one head width and two types of pages; everything else uses the
+ * plain kernel. */
 static enum kernel kernel_of(const struct fuse *f, const struct attn_args *a, enum phase phase)
 {
     return a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == ATTN_HEAD_DIM
@@ -131,7 +132,7 @@ static enum kernel kernel_of(const struct fuse *f, const struct attn_args *a, en
                : KERNEL_ATTN_SIMT;
 }
 
-/* Prefill rows by their own kernels; false: the plain kernel takes the rows of both phases. */
+/* Prefill rows by their own kernels; false: the plain kernel processes the rows of both phases. */
 static bool launch_prefill(struct fuse *f, const struct attn_launch *l)
 {
     const enum kernel kernel = kernel_of(f, &l->args, PHASE_PREFILL);

@@ -1,6 +1,5 @@
-/* The experts: one to four decode rows take them row by row, up to 256 by lists of an expert's
- * rows, and prefill rows by tiles. The second product of decode rows does the residual behind it.
- */
+/* The experts: one to four decode rows are processed row by row, up to 256 grouped by expert, and
+ * prefill rows in tiles. The second matmul of decode rows also does the residual that follows. */
 #include "cuda/program/fuse_internal.h"
 
 /* ---- decode rows ---- */
@@ -87,7 +86,8 @@ bool takes_experts(const struct fuse *f, int i, int router)
            fits(f, a, &from.router);
 }
 
-/* The residual behind the experts at i, whose h nobody else reads; NULL: there is none. */
+/* The residual after the experts at i, if nothing else reads their h; NULL: there is no such
+ * residual. */
 static const struct residual_rmsnorm_args *
 residual_of(const struct fuse *f, int i, const struct experts_args *a, union stage_args *args)
 {
@@ -119,8 +119,8 @@ static void touch_down(struct fuse *f, int i, const struct experts_args *a,
     writes(f, i + 1, &residual->x);
 }
 
-/* One to four rows: up selects the experts, down adds to x, and the norm is left to the next kernel
- * if that takes it. */
+/* One to four rows: `up` does the top-k, `down` adds to x, and the next kernel does the norm if it
+ * can. */
 static int launch_few(struct fuse *f, int i, const struct experts_args *a, int router_op)
 {
     union stage_args next, from, normed;
@@ -187,7 +187,7 @@ static void launch_jobs(struct fuse *f, const struct experts_args *a,
     set_op(f, f->op);
 }
 
-/* Up to 256 rows by lists of each expert's; has_topk: ids and gates are there. */
+/* Up to 256 rows, grouped by expert; has_topk: ids and gates are there. */
 static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
                           bool has_topk)
 {
@@ -198,7 +198,7 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
 
     op_args(f, router_op, &from);
     g = grouped_of(f, a, has_topk ? NULL : &from.router);
-    (void)decode_grouped_fits(f->list, &g); /* sets the rows of a job */
+    (void)decode_grouped_fits(f->list, &g); /* sets the number of rows per job */
     f->product = (struct product_tensors){.x = a->y.id};
     g.rows = rounded_rows(f, &a->y, f->n_rows);
     launch_decode_expert_jobs(f->list, &g);
@@ -286,8 +286,8 @@ void touch_combine(struct fuse *f, const struct experts_args *a)
     next_launch(f);
 }
 
-/* The first n_rows rows, whose ids and gates are there, by the decode kernels; false: these do not
- * take them. */
+/* The first n_rows rows, whose ids and gates are there, by the decode kernels; false: the decode
+ * kernels do not support them. */
 static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, int n_rows)
 {
     struct decode_grouped g;
@@ -311,7 +311,7 @@ static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, in
     return true;
 }
 
-/* The first n_rows rows, by kernels that take rows of either phase. */
+/* The first n_rows rows, by kernels for rows of both phases. */
 static void launch_first(struct fuse *f, const struct experts_args *a, int n_rows)
 {
     const struct tuning_row *row =
@@ -340,7 +340,7 @@ static void skip_rows(struct tensor *t, int64_t n)
     t->data = (char *)t->data + n * t->dim[1] * (int64_t)sizeof(float);
 }
 
-/* The stage without its first n rows; all its numbers have four bytes. */
+/* The stage without its first n rows; all its tensors have elements of four bytes. */
 static struct experts_args experts_behind(const struct experts_args *a, int n)
 {
     struct experts_args rest = *a;
@@ -354,7 +354,7 @@ static struct experts_args experts_behind(const struct experts_args *a, int n)
     return rest;
 }
 
-/* Decode rows apart from prefill rows where these have kernels of their own. */
+/* Processes decode rows and prefill rows separately if prefill rows have their own kernels. */
 static void launch_phases(struct fuse *f, const struct experts_args *a)
 {
     const struct tuning_row *row = matmul_prefill_row(f, STAGE_experts, &a->w_up);

@@ -1,18 +1,18 @@
-/* Between the files of fuse(): what is known while the ops of a program become launches. */
+/* Shared by the files of fuse(): the state while the ops of a program become launches. */
 #ifndef CUDA_PROGRAM_FUSE_INTERNAL_H
 #define CUDA_PROGRAM_FUSE_INTERNAL_H
 
 #include "cuda/common/layout.h"
 #include "cuda/program/fuse.h"
 
-/* What the router has left for the kernels of the experts. */
+/* The output of the router that the kernels of the experts start from. */
 enum router_result {
     ROUTER_TOPK,   /* ids and gates */
-    ROUTER_LOGITS, /* logits: the experts' first kernel selects */
-    ROUTER_SUMS    /* fixed-point sums of the output product's epilogue: the same, after the norm */
+    ROUTER_LOGITS, /* logits: the first kernel of the experts does the top-k */
+    ROUTER_SUMS    /* fixed-point sums of the output projection's epilogue: it also does the norm */
 };
 
-/* Tensors of the product at hand, by id: what its launches are noted to read and write. */
+/* Tensors of the current matmul, by id, for the touches of its launches. */
 struct product_tensors {
     int x;                    /* its rows */
     int out[MATMUL_JOBS_MAX]; /* of each job */
@@ -25,21 +25,21 @@ struct product_tensors {
 struct fuse {
     const struct fuse_input *in;
     struct launch_list *list;
-    int op; /* of the program, at hand: notes of products are for it */
+    int op; /* the current op of the program: touches of its matmuls are noted for it */
     struct product_tensors product;
-    int n_rows, n_decode; /* of the ops at hand: the batch's, or the tail's */
-    bool is_tail;         /* the ops at hand have the rows that samples name, in rows 0 and on */
-    int rounded; /* id of the tensor whose decode rows are in the workspace `rounded`; 0: none */
-    int mxfp8;   /* id of the tensor whose prefill rows are in the workspace `mxfp8`; 0: none */
+    int n_rows, n_decode; /* of the current ops: rows of the batch, or of the tail */
+    bool is_tail; /* the current ops have only the rows that are sampled, as rows 0 and on */
+    int rounded;  /* id of the tensor whose decode rows are in the workspace `rounded`; 0: none */
+    int mxfp8;    /* id of the tensor whose prefill rows are in the workspace `mxfp8`; 0: none */
     const struct rope *rope; /* whose cos and sin are in their workspace; NULL: none */
     int factors_of;          /* op whose RMSNorm factors are in their workspace; -1: none */
-    int deferred_norm;       /* residual op whose norm is left to the next op's kernel; -1: none */
-    int out_op;              /* attn_out op whose product is in h; -1: none */
+    int deferred_norm;       /* residual op whose norm the kernel of the next op does; -1: none */
+    int out_op;              /* attn_out op whose result is in h; -1: none */
     enum router_result router;
-    int router_residual;    /* ROUTER_SUMS: the residual op whose norm the experts' kernel does */
-    bool are_sums_cleared;  /* the router's sums, by the QKV kernel */
-    struct tensor tail_att; /* where attention's rows are in the tail */
-    int first;              /* launch that touches are noted for, up to the last */
+    int router_residual;    /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
+    bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
+    struct tensor tail_att; /* the attention rows of the tail */
+    int first;              /* touches are noted for launches from this one to the last */
     enum osp_status st;
 };
 
@@ -55,10 +55,10 @@ static inline bool is_stage(const struct fuse *f, int i, enum stage stage)
     return op_at(f, i) != NULL && op_at(f, i)->stage == stage;
 }
 
-/* The arguments of op i, with the tail's rows where they are. */
+/* The arguments of op i; in the tail, with its rows in place of the batch's. */
 void op_args(const struct fuse *f, int i, union stage_args *out);
-/* Whether what op i leaves in the tensor is read by a later op, but for op `but`, or by the caller.
- */
+/* Whether the caller, or an op after op i other than `but`, reads the contents that op i leaves in
+ * the tensor. */
 bool is_read_after(const struct fuse *f, int i, int but, const struct tensor *t);
 
 static inline void *workspace(const struct fuse *f, enum workspace w)
@@ -75,36 +75,35 @@ const void *on_device(const struct fuse *f, int32_t offset);
 enum weight_format format_of(const struct tensor *w);
 const struct tuning_row *tuning_row_of(const struct fuse *f, enum stage stage,
                                        enum weight_format format, enum phase phase, int n_rows);
-/* Whether the ops at hand have decode rows alone. */
+/* Whether the current ops have decode rows only. */
 static inline bool is_decode(const struct fuse *f)
 {
     return f->n_decode == f->n_rows;
 }
 
-/* Few enough rows for the kernels that norm their inputs and take experts row by row. */
+/* Few enough rows for the kernels that normalize their inputs and process experts row by row. */
 static inline bool is_few(const struct fuse *f)
 {
     return f->n_rows <= DECODE_FUSED_MAX;
 }
 
-/* Whether the table has this kernel for a matrix times n_rows decode rows of a step without prefill
- * rows. */
+/* Whether the table has this kernel for a matrix times n_rows decode rows, in a step without
+ * prefill rows. */
 bool is_tuned(const struct fuse *f, enum stage stage, const struct tensor *w, int n_rows,
               enum kernel kernel);
 
-/* ---- weights as the kernels of decode.h take them ---- */
+/* ---- weights in the format of decode.h ---- */
 
 struct decode_matrix matrix_of(const struct tensor *w);
 struct decode_vector vector_of(const struct tensor *v); /* a vector or a stack of vectors */
 bool is_vector(const struct tensor *v);                 /* whether vector_of() takes it */
-/* Rows are read and normed in pieces of DECODE_COLUMNS_OF numbers, DECODE_WIDTH_MAX at most. */
+/* Rows are read and normalized in pieces of DECODE_COLUMNS_OF numbers, at most DECODE_WIDTH_MAX. */
 static inline bool is_fused_width(int64_t n_columns)
 {
     return n_columns % DECODE_COLUMNS_OF == 0 && n_columns <= DECODE_WIDTH_MAX;
 }
 
-/* ---- touches: of the launches since f->first; reads belong to the first, writes to the last ----
- */
+/* ---- touches of the launches since f->first: the first one reads, the last one writes ---- */
 
 void reads(struct fuse *f, int op, const struct tensor *t);
 void reads_id(struct fuse *f, int op, int id);
@@ -117,58 +116,57 @@ void writes_workspace(struct fuse *f, enum workspace w);
  */
 void reads_copy(struct fuse *f, int op, enum workspace w, int tensor_id);
 void writes_copy(struct fuse *f, int op, enum workspace w, int tensor_id);
-/* The launches that follow are another kernel's. */
+/* The next touches are those of the next kernel. */
 static inline void next_launch(struct fuse *f)
 {
     f->first = f->list->n;
 }
 
-/* The launches since f->first are of this op: their time counts for its stage. Then as
+/* The launches since f->first belong to this op: their time counts for its stage. Then as
  * next_launch(). */
 void set_op(struct fuse *f, int op);
 
-/* ---- stages: each gives how many ops it has taken ---- */
+/* ---- stages: each function returns the number of ops that its launches cover ---- */
 
 int fuse_attn(struct fuse *f, int i);
-int fuse_attn_out(
-    struct fuse *f,
-    int i); /* with the residual, its norm and the router, where one kernel does more */
-int fuse_residual(struct fuse *f, int i); /* with the router */
+/* With the residual, its norm and the router, if one kernel does more than attn_out. */
+int fuse_attn_out(struct fuse *f, int i);
+int fuse_residual(struct fuse *f, int i); /* may include the router */
 int fuse_router(struct fuse *f, int i);
-int fuse_experts(struct fuse *f, int i); /* with the residual */
+int fuse_experts(struct fuse *f, int i); /* may include the residual */
 
 /* fuse_out.c */
-/* Whether the op at i takes its rows from the residual op, normed by its own kernel (fuse.c). */
+/* Whether the kernel of op i can do the norm of the residual op on its inputs (fuse.c). */
 bool takes_norm(const struct fuse *f, int i, int residual);
-/* A residual whose norm's weights a kernel can read itself. */
+/* Whether kernels that fuse the norm can read its weights. */
 bool is_plain_norm(const struct residual_rmsnorm_args *a);
-/* The norm of a residual op whose sum is in x. */
+/* Appends the norm of a residual op whose sum is in x. */
 void norm_now(struct fuse *f, int residual);
 
-/* fuse_experts.c: whether the decode kernels take the experts at i behind a router that leaves
- * this. */
+/* fuse_experts.c: whether the decode kernels support the experts at i after a router with this
+ * router_result. */
 bool takes_experts(const struct fuse *f, int i, int router);
 
 /* ---- fuse_matmul.c ---- */
 
-/* Another job of m. */
+/* Adds a job to m. */
 void matmul_add(struct matmul *m, const struct tensor *w, const struct tensor *bias, float *out,
                 int64_t out_width);
-/* All jobs, of any formats, by the kernels that the table has for each phase. x: the tensor of the
- * rows. The caller sets f->product; the launches and their notes are complete. */
+/* Launches all jobs, in any format, by the kernels that the table has for each phase. x: the tensor
+ * of the rows. */
 void matmul_launch(struct fuse *f, enum stage stage, const struct matmul *m,
                    const struct tensor *x);
-/* The prefill rows alone, where matmul_has_prefill(). */
+/* The same for the prefill rows only, if matmul_has_prefill(). */
 void matmul_launch_prefill(struct fuse *f, enum stage stage, const struct matmul *m,
                            const struct tensor *x);
-/* The table's row for prefill rows, and whether its kernel is for prefill rows alone. */
+/* The table's row for prefill rows, and whether its kernel is for prefill rows only. */
 const struct tuning_row *matmul_prefill_row(const struct fuse *f, enum stage stage,
                                             const struct tensor *w);
 bool matmul_has_prefill(const struct fuse *f, enum stage stage, const struct tensor *w);
-/* Rows with the decode rows' kernels. In a build without batch invariance (order.h) none beside
- * prefill rows. */
+/* Number of rows for the decode kernels. In a build without batch invariance (order.h): 0 in a step
+ * with prefill rows. */
 int matmul_decode_rows(const struct fuse *f);
-/* QKV of decode rows with rotation and KV cache in one kernel; false: not for this. */
+/* QKV of decode rows with RoPE and the KV cache write in one kernel; false: not supported here. */
 bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matmul *m);
 
 /* The launch since f->first makes the product's rows ready in the workspace. */
@@ -177,28 +175,27 @@ void note_rows(struct fuse *f, enum workspace w);
 void note_product(struct fuse *f, const struct matmul *m);
 void note_product_of(struct fuse *f, const struct matmul *m, enum workspace rows);
 
-/* Where a kernel that makes the decode rows of t leaves them as FP16, too; NULL: nobody reads them
- * so. */
+/* Where a kernel that computes the decode rows of t also stores them as FP16; NULL: nothing reads
+ * them as FP16. */
 uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t);
-/* The first n_rows rows of t as FP16: as they were left, or made now for op f->op. */
+/* The first n_rows rows of t as FP16: stored by an earlier kernel, or converted now for op f->op. */
 const uint16_t *rounded_rows(struct fuse *f, const struct tensor *t, int n_rows);
 
-/* ---- fuse_prefill.c: products of many rows ---- */
+/* ---- fuse_prefill.c: matmuls of many rows ---- */
 
 void prefill_mma(struct fuse *f, const struct matmul *m);
 void prefill_sm90(struct fuse *f, const struct matmul *m);
-/* x: id of the tensor whose prefill rows m multiplies; 0: rows of another kind. */
+/* x: id of the tensor whose prefill rows m multiplies; 0: other rows. */
 void prefill_mxfp8(struct fuse *f, const struct matmul *m, int x, int tile_rows);
-/* Experts of n_rows rows that begin where the tensors do, by the kernel of that row of the table.
- */
+/* Experts of the first n_rows rows of the tensors, by the kernel of that row of the table. */
 void prefill_experts(struct fuse *f, const struct experts_args *a, const struct tuning_row *row,
                      int n_rows);
-/* The residual and its norm, whose prefill rows stay as MXFP8 for the products that come next. */
+/* The residual and its norm, whose prefill rows are also stored as MXFP8 for the next matmuls. */
 void residual_mxfp8(struct fuse *f, const struct residual_rmsnorm_args *a, float *factors);
 
 /* ---- fuse_experts.c ---- */
 
-/* Products over each expert's rows, and the lists of these. */
+/* Matmuls over the rows of each expert, and the lists of these rows. */
 struct grouped_experts {
     struct grouping lists;
     struct matmul up, down;

@@ -1,4 +1,5 @@
-/* Products of weights with a step's rows: which kernel takes which rows, by the tuning table. */
+/* Matmuls of the rows of a step with weights: selects the kernel of each row by the tuning
+ * table. */
 #include "backend/kv_page.h"
 #include "cuda/program/fuse_internal.h"
 
@@ -64,7 +65,7 @@ uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t)
     return workspace(f, WORKSPACE_rounded);
 }
 
-/* x: the id of the tensor that `rows` are of, in its order; 0: gathered. */
+/* x: the id of the tensor whose rows, in order, are `rows`; 0: rows are gathered. */
 static const uint16_t *round_rows(struct fuse *f, const struct decode_rows *rows, int x, int n_rows,
                                   bool is_mxfp4)
 {
@@ -84,7 +85,7 @@ const uint16_t *rounded_rows(struct fuse *f, const struct tensor *t, int n_rows)
     return round_rows(f, &rows, t->id, n_rows, true);
 }
 
-/* ---- decode rows beyond a few ---- */
+/* ---- more than a few decode rows ---- */
 
 static bool is_decode_gemm(const struct matmul *m)
 {
@@ -111,7 +112,7 @@ static struct decode_gemm decode_gemm_of(const struct matmul *m)
     return p;
 }
 
-/* By the table's kernel, or by the one that every GPU has. */
+/* By the kernel of the table, or by the kernel that runs on every GPU. */
 static bool launch_gemm_of(struct launch_list *list, const struct decode_gemm *p,
                            enum kernel kernel)
 {
@@ -169,7 +170,8 @@ bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matm
 
 /* ---- rows of one phase ---- */
 
-/* All jobs have the format of the first. x: the id of the tensor of the rows; 0: gathered. */
+/* All jobs have the format of the first. x: the id of the tensor of the rows; 0: rows are
+ * gathered. */
 static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, const struct matmul *m,
                          int x)
 {
@@ -183,7 +185,7 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
     case KERNEL_MXFP8_MATMUL:
         prefill_mxfp8(f, m, x, row->tile.rows);
         return;
-    case KERNEL_GEMM_256: /* or another of its tiles that ends sooner */
+    case KERNEL_GEMM_256: /* or another of its tile shapes, if that is faster */
         prefill_sm90(f, m);
         return;
     case KERNEL_GEMM_MMA:
@@ -209,7 +211,7 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
     note_product(f, m);
 }
 
-/* Tokens [first, first + n) of a product whose tokens are rows in order. */
+/* Tokens [first, first + n) of a matmul whose tokens are rows in order. */
 static struct matmul tokens_of(const struct matmul *m, int first, int n)
 {
     struct matmul part = *m;
@@ -268,9 +270,9 @@ static void launch_apart(struct fuse *f, enum stage stage, const struct matmul *
     }
 }
 
-/* Prefill rows beside decode rows are apart where their kernels sum in another order; elsewhere a
- * step counts as decode when all its rows are. Products over experts' lists have decode rows alone.
- */
+/* In a step with both phases, prefill rows are launched separately if their kernels sum in another
+ * order. Otherwise a step counts as decode if all its rows are decode rows. Matmuls over the lists
+ * of experts have decode rows only. */
 void matmul_launch(struct fuse *f, enum stage stage, const struct matmul *m, const struct tensor *x)
 {
     const enum phase phase = m->first != NULL || is_decode(f) ? PHASE_DECODE : PHASE_PREFILL;

@@ -15,8 +15,8 @@ bool is_plain_norm(const struct residual_rmsnorm_args *a)
            is_vector(&a->norm);
 }
 
-/* Where a residual behind attn_out leaves its norm's factors; NULL: the norm is not by partial
- * sums. */
+/* Where a residual after attn_out stores the factors of its norm; NULL: the norm does not use
+ * partial sums. */
 static float *factors_of(struct fuse *f, int i, const struct residual_rmsnorm_args *a,
                          bool is_behind_out)
 {
@@ -57,8 +57,8 @@ void norm_now(struct fuse *f, int residual)
 
 /* ---- the router's kernels ---- */
 
-/* The router of decode rows whose y is there, or, where a norm made it, of x with the norm's
- * factors. */
+/* The router of decode rows whose y is there, or of x with the factors of the norm, if a norm has
+ * computed y. */
 static struct decode_router router_of(const struct fuse *f, const struct router_args *a)
 {
     struct decode_router p = {.x = a->y.data,
@@ -84,8 +84,8 @@ static struct decode_router router_of(const struct fuse *f, const struct router_
     return p;
 }
 
-/* Whether decode rows, however many, have the router's products by columns: of the model and the
- * GPU alone. */
+/* Whether decode rows, in any number, use the router matmul by columns; it depends on the model and
+ * the GPU only. */
 static bool is_by_columns(const struct fuse *f, const struct router_args *a)
 {
     const struct decode_router p = router_of(f, a);
@@ -154,7 +154,7 @@ static void touch_out(struct fuse *f, int i, const struct attn_out_args *a)
     reads_early(f, &a->bo);
 }
 
-/* The product, stored in h, or added to x of the residual op i + 1. */
+/* The output projection, stored in h, or added to x of the residual op i + 1. */
 static void launch_out(struct fuse *f, int i, const struct attn_out_args *a,
                        const struct residual_rmsnorm_args *residual)
 {
@@ -175,8 +175,8 @@ static void launch_out(struct fuse *f, int i, const struct attn_out_args *a,
     set_op(f, i);
 }
 
-/* The product, the residual, and the router's sums of op i + 2; the experts' kernel does the norm
- * and selects. */
+/* The output projection, the residual, and the router sums of op i + 2; the kernel of the experts
+ * does the norm and the top-k. */
 static void launch_out_router(struct fuse *f, int i, const struct attn_out_args *a,
                               const struct residual_rmsnorm_args *residual,
                               const struct router_args *router)
@@ -209,7 +209,7 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
     f->router_residual = i + 1;
 }
 
-/* The router's product of rows that it norms itself: residual op i - 1. */
+/* The router matmul of rows that its kernel normalizes: residual op i - 1. */
 static bool takes_router_logits(const struct fuse *f, const struct router_args *a)
 {
     return a->wr.dtype == DTYPE_BF16 && is_fused_width(a->y.dim[1]) && is_vector(&a->br) &&
@@ -260,8 +260,8 @@ static void launch_topk_of(struct fuse *f, int i, const struct router_args *a)
     f->router = ROUTER_TOPK;
 }
 
-/* attn_out of few rows, which adds to x, and what of the residual (i + 1) and router (i + 2) can go
- * with it. */
+/* attn_out of few rows, which adds to x, and as much of the residual (i + 1) and the router (i + 2)
+ * as its kernel can do. */
 static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
 {
     union stage_args next, last;
@@ -320,8 +320,8 @@ int fuse_attn_out(struct fuse *f, int i)
 
 /* ---- more rows ---- */
 
-/* Whether the router at i + 1 does the residual op i: few enough rows for its clusters to run at
- * once. */
+/* Whether the router at i + 1 does the residual op i: few enough rows that all its clusters are
+ * active at once. */
 static bool takes_residual(const struct fuse *f, int i, const struct residual_rmsnorm_args *a)
 {
     union stage_args next;

@@ -1,6 +1,6 @@
-/* Products of prefill rows: rows become an operand in 16 bits or MXFP8 first, and the experts' rows
- * are listed on the device; then wgmma (Hopper), mma.sync, or block-scaled products. A sum has the
- * same bits with any tile. */
+/* Matmuls of prefill rows. First, rows are converted to an operand in 16 bits or MXFP8, and the
+ * rows of the experts are listed on the device. Then follows wgmma (Hopper), mma.sync, or the
+ * block-scaled MMA. A sum has the same bits with any tile. */
 #include "cuda/program/fuse_internal.h"
 
 #include "cuda/common/mxfp8.h"
@@ -12,7 +12,7 @@ static enum rounding rounding_of(const struct tensor *w, bool is_exact)
     return w->dtype == DTYPE_MXFP4 ? ROUNDS_TO_F16 : is_exact ? ROUNDS_TO_3_BF16 : ROUNDS_TO_BF16;
 }
 
-/* Tiles of so many rows of weights, of all jobs. */
+/* Number of tiles of so many weight rows, over all jobs. */
 static int64_t row_tiles(const struct matmul *m, int tile_rows)
 {
     int64_t n = 0;
@@ -22,7 +22,7 @@ static int64_t row_tiles(const struct matmul *m, int tile_rows)
     return n;
 }
 
-/* Appends the conversion of the rows, and gives the product but for its tiles. */
+/* Appends the conversion of the rows; returns the GEMM without its tile shape. */
 static struct gemm begin_gemm(struct fuse *f, const struct matmul *m)
 {
     const int64_t n_columns = matrix_columns(&m->w[0]);
@@ -44,13 +44,13 @@ static struct gemm begin_gemm(struct fuse *f, const struct matmul *m)
     return g;
 }
 
-/* ---- experts: both products, the first of which leaves what the second takes ---- */
+/* ---- experts: two GEMMs; the output of the first is the operand of the second ---- */
 
 struct expert_gemms {
     struct gemm up, down;
 };
 
-/* A product with the stack w, whose rows are listed. */
+/* A GEMM with the stack w over listed rows. */
 static struct gemm listed_gemm(const struct expert_lists *lists, const struct tensor *w,
                                const struct tensor *bias, struct operand x)
 {
@@ -131,8 +131,8 @@ static void end_experts(struct fuse *f, const struct experts_args *a, int n_rows
 
 enum {
     MMA_TILE_ROWS = 128,  /* of the weights in a tile */
-    BLOCKS = 2,           /* of a multiprocessor, at once */
-    TILE_COST_TOKENS = 24 /* what a tile takes besides its tokens' products, in tokens */
+    BLOCKS = 2,           /* per SM at once */
+    TILE_COST_TOKENS = 24 /* overhead of a tile, in tokens */
 };
 
 static const int widths[] = {128, 64, 32};
@@ -156,7 +156,7 @@ static int width_of_matrix(const struct fuse *f, int64_t n_row_tiles, int n_toke
     return best;
 }
 
-/* By how many tokens an expert has if all have as many. */
+/* By the number of tokens per expert, if all experts have equally many. */
 static int width_of_experts(int64_t n_entries, int64_t n_experts)
 {
     const int64_t n_each = n_entries / n_experts;
@@ -190,9 +190,8 @@ static void mma_experts(struct fuse *f, const struct experts_args *a, int n_rows
 
 /* ---- wgmma (gemm_sm90.cu) ---- */
 
-/* Cycles of a multiprocessor, roughly as bench/gemm_cuda.cu found them: a tile's end, and for 64
- * columns of it the least that a stage of the ring takes, and the bytes that come from the
- * second-level cache a cycle. */
+/* Cycles of an SM, roughly as measured by bench/gemm_cuda.cu: the epilogue of a tile; for 64
+ * columns of it, the minimum of a ring stage; and the bytes per cycle from L2. */
 enum { TILE_END_CYCLES = 4000, STAGE_CYCLES_MIN = 220, CACHE_BYTES_A_CYCLE = 28 };
 
 struct tiling {
@@ -215,8 +214,8 @@ static int64_t tile_cycles(const struct tiling *t, int64_t n_chunks)
     return n_chunks * larger(chunk, STAGE_CYCLES_MIN) + TILE_END_CYCLES;
 }
 
-/* The tiles of one matrix that end first: blocks are as many as multiprocessors, and wait for
- * the last. */
+/* The tile shape with which a matrix is done first. There are as many blocks as SMs, and all wait
+ * for the last one. */
 static struct tiling sm90_tiling(const struct fuse *f, const struct matmul *m, int64_t n_chunks)
 {
     static const struct tiling all[] = {
@@ -239,8 +238,8 @@ static struct tiling sm90_tiling(const struct fuse *f, const struct matmul *m, i
     return best;
 }
 
-/* By how many tokens an expert has if all have as many: widths that they fit into without much
- * room left. */
+/* By the number of tokens per expert, if all experts have equally many: the width that leaves
+ * little of a tile unused. */
 static enum gemm_shape sm90_shape(int64_t n_entries, int64_t n_experts, int tile_rows)
 {
     const int64_t n_each = n_entries / n_experts;
@@ -276,7 +275,7 @@ static void sm90_experts(struct fuse *f, const struct experts_args *a, int n_row
     end_experts(f, a, n_rows);
 }
 
-/* ---- block-scaled products of MXFP8 rows (gemm_sm120.cu) ---- */
+/* ---- block-scaled MMA of MXFP8 rows (gemm_sm120.cu) ---- */
 
 static struct mxfp8_rows mxfp8_at(const struct fuse *f, enum workspace w, int64_t n_rows_max,
                                   int64_t n_columns)
@@ -292,7 +291,7 @@ void residual_mxfp8(struct fuse *f, const struct residual_rmsnorm_args *a, float
     f->mxfp8 = a->y.id;
 }
 
-/* The rows at `from` as MXFP8, in *w: those that a norm left, or made now. x: id of the tensor
+/* The rows at `from` as MXFP8: stored by an earlier norm, or converted now. x: id of the tensor
  * whose prefill rows they are. */
 static struct mxfp8_rows mxfp8_inputs(struct fuse *f, const float *from, int x, int n_rows,
                                       int64_t n_columns, enum workspace *w)

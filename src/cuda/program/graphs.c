@@ -1,9 +1,10 @@
-/* Steps as CUDA graphs. The first step of a plan is launched kernel by kernel; the second is captured and launched, and
- * all later ones are one graph launch over the new batch in the same place.
+/* Steps as CUDA graphs. The first step of a plan is launched kernel by kernel. The second is
+ * captured and launched as a graph. Every later step is one graph launch over the new batch, which
+ * is in the same place.
  *
- * Timing costs an event a stage and keeps kernels from overlapping. So one step in 128 is timed by a graph with events of
- * its own, and the one after it as a whole. Every step counts as long as that one, divided among the stages as in the
- * last timed one. */
+ * Timing costs one event per stage and keeps kernels from overlapping. So one step in 128 is timed
+ * by a graph with events for its stages, and the next step as a whole. The time of every step is
+ * taken as that of the whole step, divided among the stages as in the last timed one. */
 #include "cuda/program/plan.h"
 
 enum {
@@ -12,7 +13,7 @@ enum {
     SPANNED_AT = 3
 };
 
-/* Launches of one op, from `first` on: their end. */
+/* The end of the launches of one op that begin at `first`. */
 static int end_of_op(const struct launch_list *list, int first)
 {
     int end = first;
@@ -22,14 +23,16 @@ static int end_of_op(const struct launch_list *list, int first)
     return end;
 }
 
-/* events NULL: the step is not timed. Else one where each op's launches begin, and one at the end. */
+/* events: one where the launches of each op begin, and one at the end; NULL: the step is not
+ * timed. */
 static enum osp_status run_list(struct gpu *gpu, const struct launch_list *list,
                                 struct stage_events *events, bool is_captured)
 {
     enum osp_status st = OSP_OK;
 
     if (events == NULL)
-        return gpu_check(launch_list_run(list, 0, list->n, gpu->stream), "a step's kernels");
+        return gpu_check(launch_list_run(list, 0, list->n, gpu->stream),
+                         "launching the kernels of a step");
     events->n = 0;
     for (int first = 0, end; first < list->n; first = end) {
         end = end_of_op(list, first);
@@ -41,13 +44,14 @@ out:
     return st;
 }
 
-/* Kernels launched one by one with PDL may read the batch before the kernel in front of them has ended, which here
- * would be the upload's; behind a copy they do not. A graph begins when all before it has ended. */
+/* Kernels that are launched one by one with PDL may read the batch before the previous kernel has
+ * ended. The upload is that previous kernel, so a copy between the two separates them. A graph does
+ * not need it: it begins when all earlier work has ended. */
 static enum osp_status separate_from_upload(struct gpu *gpu, struct step_slot *slot)
 {
     return gpu_check(cudaMemcpyAsync(&slot->results->n_experts_read, gpu->n_experts_read,
                                      sizeof(uint64_t), cudaMemcpyDeviceToHost, gpu->stream),
-                     "the batch to the device");
+                     "copying the expert counter to the host");
 }
 
 static enum osp_status run_eager(struct gpu *gpu, struct step_plan *plan, struct step_slot *slot)
@@ -114,7 +118,8 @@ enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan, struct ste
     if (plan->exec[timing] == NULL)
         TRY(capture(gpu, plan, timing));
     TRY(record_span(gpu, slot, 0));
-    TRY(gpu_check(cudaGraphLaunch(plan->exec[timing], gpu->stream), "a step's graph"));
+    TRY(gpu_check(cudaGraphLaunch(plan->exec[timing], gpu->stream),
+                  "launching the graph of a step"));
     TRY(record_span(gpu, slot, 1));
 out:
     return st;

@@ -1,4 +1,5 @@
-/* The kernels of the steps that ran, from their launch lists, held against the kernels that options ask for by name. */
+/* The kernels of the steps that ran, from their launch lists, and a check that the kernels that
+ * options select by name are among them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static enum kernel kernel_of(const char *name)
 
 struct report {
     struct kernel_use *uses; /* (n_max) */
-    int n, n_max, first;     /* first: of the plan at hand */
+    int n, n_max, first;     /* first: of the current plan */
     unsigned seen;           /* kernels of the table in any plan */
 };
 
@@ -89,7 +90,7 @@ static bool is_same_rows(const struct step_plan *a, const struct step_plan *b)
            a->counts.n_seqs == b->counts.n_seqs;
 }
 
-/* Of plans that differ in context length alone, the one that ran most often. */
+/* Of plans that differ only in context length, the one that ran most often. */
 static bool is_representative(const struct compiled *c, const struct step_plan *plan)
 {
     for (int i = 0; i < PLANS_MAX; i++) {

@@ -1,4 +1,4 @@
-/* A step: its batch on the way to the device, its launches, and its results on the way back. */
+/* A step: upload of its batch, its launches, and download of its results. */
 #include <string.h>
 
 #include "base/rng.h"
@@ -62,7 +62,7 @@ void gpu_slots_release(struct gpu *gpu)
     }
 }
 
-/* The slot without a step, or the one with the older step, which is waited for. */
+/* A free slot, or, after a wait, the slot of the older step. */
 static enum osp_status next_slot(struct gpu *gpu, struct step_slot **out)
 {
     *out = &gpu->step_slots[(gpu->ticket + 1) % N_STEP_SLOTS];
@@ -71,7 +71,7 @@ static enum osp_status next_slot(struct gpu *gpu, struct step_slot **out)
 
 /* ---- upload ---- */
 
-/* Whether a row's token is what the step before samples. */
+/* Whether the token of a row is sampled by the previous step. */
 static bool has_sampled(const struct batch *b)
 {
     for (int row = 0; row < b->n_rows; row++)
@@ -88,7 +88,7 @@ static bool has_top(const struct batch *b)
     return false;
 }
 
-/* The random numbers of the batch's samples and the batch, always at the same place. */
+/* The random numbers of the samples, followed by the batch, always at the same address. */
 static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const struct batch *b)
 {
     const int64_t before_bytes = uniforms_bytes(gpu->limits.n_samples_max);
@@ -186,11 +186,11 @@ enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket)
     struct gpu *gpu = gpu_of(be);
     struct step_slot *slot = &gpu->step_slots[ticket % N_STEP_SLOTS];
 
-    gpu->completed = slot->ticket == ticket ? slot : NULL; /* NULL: a later step has its slot */
+    gpu->completed = slot->ticket == ticket ? slot : NULL; /* NULL: a later step uses its slot */
     return gpu_step_finish(gpu, slot);
 }
 
-/* A failure is reported by the wait. */
+/* step_wait() reports failures. */
 bool gpu_step_has_ended(struct backend *be, uint64_t ticket)
 {
     const struct step_slot *slot = &gpu_of(be)->step_slots[ticket % N_STEP_SLOTS];

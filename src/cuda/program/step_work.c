@@ -1,5 +1,6 @@
-/* Bytes and flops of a step's stages, counted from the program and the batch: for the share of the roofline. Bytes of the
- * experts' weights are counted on the device, which alone knows how many experts a step reads. */
+/* Bytes and flops of the stages of a step, for their fraction of the roofline; counted from the
+ * program and the batch. The bytes of the experts' weights are counted on the device, because the
+ * number of experts that a step reads is known only there. */
 #include "backend/kv_page.h"
 #include "cuda/common/layout.h"
 #include "cuda/program/plan.h"

@@ -1,4 +1,5 @@
-/* What a step's stages took: events between them, read when the step has ended. */
+/* Times of the stages of a step, from events between them, which are read when the step has
+ * ended. */
 #include <stdlib.h>
 
 #include "cuda/program/plan.h"
@@ -62,8 +63,8 @@ out:
     return st;
 }
 
-/* The stages' times as of the last timed step, scaled to the length of a step without events. A step without a graph
- * keeps the times that were read. */
+/* The times of the stages in the last timed step, scaled to the length of a step without events. A
+ * step without a graph keeps the times that were read. */
 static void share_times(struct step_plan *plan, bool is_timed, int64_t time_ns[N_STAGES])
 {
     double sum = 0;

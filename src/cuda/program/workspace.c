@@ -1,6 +1,6 @@
-/* Sizes of the workspaces, and their memory. All are taken when a model is opened, in the sizes of its largest step, so that
- * a GPU whose memory is full cannot fail later. A program without a model (a stage in a test) takes what it needs when
- * it is compiled. */
+/* Sizes of the workspaces, and their memory. All workspaces are allocated when a model is opened,
+ * in the sizes of its largest step, so that no later step can run out of memory. A program without
+ * a model (a stage in a test) allocates its workspaces when it is compiled. */
 #include "cuda/program/workspace.h"
 
 #include "base/log.h"
@@ -8,7 +8,8 @@
 #include "cuda/program/plan.h"
 
 enum {
-    DRIVER_BYTES = 256 << 20 /* of the driver: code that is loaded when it first runs, and graphs */
+    DRIVER_BYTES =
+        256 << 20 /* of the driver: code, which it loads at its first launch, and graphs */
 };
 
 static const char *const workspace_names[N_WORKSPACES] = {
@@ -17,7 +18,7 @@ static const char *const workspace_names[N_WORKSPACES] = {
 #undef WORKSPACE_NAME
 };
 
-/* Where splits of a row are merged is zeros at first. */
+/* merge_bufs must be zero before their first use. */
 static enum osp_status clear(struct gpu *gpu, enum workspace w)
 {
     const struct gpu_workspace *at = &gpu->workspaces.at[w];
@@ -83,7 +84,7 @@ static int64_t workspace_bytes_lists(const struct step_shape *s)
     return grouping_bytes(entries_of(s), s->n_experts);
 }
 
-/* Of one matrix, of the router, and of the experts. */
+/* Sizes for one matrix, for the router, and for the experts. */
 static int64_t workspace_bytes_operand(const struct step_shape *s)
 {
     const int64_t n_rows = operand_rows(s->counts.n_rows);
@@ -190,7 +191,7 @@ int64_t gpu_step_bytes(const struct step_shape *shape)
 
 /* ---- of a program ---- */
 
-/* Adds what one stage says about the shape. */
+/* Enlarges the shape by the tensors of one stage. */
 static void add_stage(struct step_shape *s, enum stage stage, const union stage_args *args)
 {
     switch (stage) {

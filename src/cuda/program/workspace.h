@@ -1,5 +1,5 @@
-/* How large workspaces are, and where their parts begin (common/workspaces.h names them). fuse() asks here, and so does
- * workspace.c for the largest step. */
+/* Sizes of the workspaces and offsets of their parts (common/workspaces.h names them). fuse() uses
+ * them for a step, and workspace.c for the largest step. */
 #ifndef CUDA_PROGRAM_WORKSPACE_H
 #define CUDA_PROGRAM_WORKSPACE_H
 
