@@ -17,7 +17,7 @@ static void add_line(void *ctx, const char *key, const char *text)
 
 static bool is_gpu(const struct validate_device *d)
 {
-    return d->n_lines > 0 && strcmp(d->lines[0].key, "card") == 0;
+    return d->n_lines > 0 && strcmp(d->lines[0].key, "GPU") == 0;
 }
 
 enum osp_status validate_device_read(struct validate_device *out, const struct model_args *args)

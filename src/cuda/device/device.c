@@ -25,7 +25,7 @@ static enum osp_status cuda_alloc(struct backend *be, struct mem *out, size_t si
     *out = (struct mem){0};
     if (size_bytes == 0)
         return OSP_OK;
-    TRY(gpu_check(cudaMalloc(&out->data, size_bytes), "device memory"));
+    TRY(gpu_check(cudaMalloc(&out->data, size_bytes), "allocating device memory"));
     out->size_bytes = size_bytes;
 out:
     return st;
@@ -53,17 +53,17 @@ out:
 
 static enum osp_status cuda_write(struct backend *be, void *dst, const void *src, size_t size_bytes)
 {
-    return move(be, dst, src, size_bytes, "a copy to the device");
+    return move(be, dst, src, size_bytes, "copying to the device");
 }
 
 static enum osp_status cuda_read(struct backend *be, void *dst, const void *src, size_t size_bytes)
 {
-    return move(be, dst, src, size_bytes, "a copy from the device");
+    return move(be, dst, src, size_bytes, "copying from the device");
 }
 
 static enum osp_status cuda_copy(struct backend *be, void *dst, const void *src, size_t size_bytes)
 {
-    return move(be, dst, src, size_bytes, "a copy on the device");
+    return move(be, dst, src, size_bytes, "copying on the device");
 }
 
 static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const struct tensor *host)
@@ -101,9 +101,9 @@ enum osp_status gpu_memory(struct device_memory *out)
     int is_integrated = 0;
     enum osp_status st;
 
-    TRY(gpu_check(cudaMemGetInfo(&n_free, &n_all), "free memory"));
+    TRY(gpu_check(cudaMemGetInfo(&n_free, &n_all), "querying free memory"));
     TRY(gpu_check(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, 0),
-                  "integrated memory attribute"));
+                  "querying the kind of memory"));
     *out = (struct device_memory){
         .total_bytes = (int64_t)n_all, .free_bytes = (int64_t)n_free, .is_unified = is_integrated};
 out:
@@ -217,15 +217,15 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     enum osp_status st;
 
     if (gpu == NULL)
-        return fail(OSP_ENOMEM, "no memory for the device");
+        return fail(OSP_ENOMEM, "out of memory for the state of the device");
     gpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
         gpu->costs[i].stage = names[i];
-    TRY(gpu_check(cudaSetDevice(0), "the first device"));
-    TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
+    TRY(gpu_check(cudaSetDevice(0), "selecting the first device"));
+    TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "querying the device properties"));
     gpu->kernels = calloc(1, sizeof(*gpu->kernels));
     if (gpu->kernels == NULL) {
-        st = fail(OSP_ENOMEM, "no memory for the device");
+        st = fail(OSP_ENOMEM, "out of memory for the state of the device");
         goto out;
     }
     kernel_table_init(gpu->kernels, &gpu->properties);
@@ -233,10 +233,12 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(select_kernels(gpu));
     TRY(select_rows(gpu));
     gpu->limits.device_options = (struct device_options){0}; /* borrowed until here */
-    TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
-    TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
+    TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking),
+                  "creating a stream"));
+    TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)),
+                  "allocating a counter"));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
-                  "a counter"));
+                  "clearing a counter"));
     *out = (struct backend *)gpu;
 out:
     if (st != OSP_OK)

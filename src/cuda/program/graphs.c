@@ -81,7 +81,8 @@ static enum osp_status capture(struct gpu *gpu, struct step_plan *plan, enum tim
     if (st != OSP_OK)
         goto out;
     TRY(gpu_check(error, "capturing a step"));
-    TRY(gpu_check(cudaGraphInstantiate(&plan->exec[timing], graph, 0), "making a graph of a step"));
+    TRY(gpu_check(cudaGraphInstantiate(&plan->exec[timing], graph, 0),
+                  "instantiating the graph of a step"));
 out:
     if (graph != NULL)
         (void)cudaGraphDestroy(graph);
@@ -96,8 +97,8 @@ static enum osp_status record_span(struct gpu *gpu, struct step_slot *slot, int 
     if (!slot->is_spanned)
         return OSP_OK;
     if (*event == NULL)
-        TRY(gpu_check(cudaEventCreate(event), "an event"));
-    TRY(gpu_check(cudaEventRecord(*event, gpu->stream), "an event"));
+        TRY(gpu_check(cudaEventCreate(event), "creating an event"));
+    TRY(gpu_check(cudaEventRecord(*event, gpu->stream), "recording an event"));
 out:
     return st;
 }

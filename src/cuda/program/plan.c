@@ -42,7 +42,7 @@ enum osp_status gpu_compile(struct backend *be, const struct program *p, struct 
     enum osp_status st;
 
     if (c == NULL)
-        return fail(OSP_ENOMEM, "no memory for a compiled program");
+        return fail(OSP_ENOMEM, "out of memory for a compiled program");
     c->program = p;
     for (int i = 0; i < p->n_ops; i++)
         if (p->ops[i].stage == STAGE_sample) {
@@ -88,7 +88,7 @@ static enum osp_status prepare(struct gpu *gpu, const struct launch_list *list)
     return fail(
         OSP_EDEVICE,
         "cuda: %s cannot run kernel %s: this build has no code of it for the GPU, or a block "
-        "needs more than %u bytes of shared memory, of which it has %d",
+        "needs too much shared memory: %u bytes besides static arrays, limit %d",
         gpu->properties.name, l->name, l->shared_bytes, gpu->kernels->gpu.shared_per_block);
 }
 
@@ -109,7 +109,7 @@ static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c, const
     enum osp_status st;
 
     if (plan == NULL)
-        return fail(OSP_ENOMEM, "no memory for a step's launches");
+        return fail(OSP_ENOMEM, "out of memory for the launches of a step");
     plan->counts = *counts;
     launch_list_init(&plan->list, &gpu->kernels->gpu);
     TRY(fuse(&plan->list, &in));

@@ -77,11 +77,10 @@ static enum osp_status check_request(const struct report *r, const struct kernel
         if (w->op_class == OPCLASS_AUTO ||
             (kernel_texts[i].op_class == w->op_class && r->seen & SET(i)))
             return OSP_OK;
-    return fail(
-        OSP_EDEVICE,
-        "cuda: %s %s: no step so far launched a kernel of that kind; such kernels may be for "
-        "prefill rows, so measure prompts, too",
-        flag, opclass_names[w->op_class]);
+    return fail(OSP_EDEVICE,
+                "cuda: %s %s: no step has launched such a kernel; if it is a prefill kernel, "
+                "measure prefill, too",
+                flag, opclass_names[w->op_class]);
 }
 
 static bool is_same_rows(const struct step_plan *a, const struct step_plan *b)

@@ -15,9 +15,10 @@ static enum osp_status results_reserve(struct gpu *gpu, struct step_slot *slot)
         return OSP_OK;
     TRY(gpu_check(
         cudaMallocHost((void **)&slot->results, sizeof(struct step_results) + n * sizeof(int32_t)),
-        "memory for results"));
+        "allocating pinned memory for results"));
     memset(slot->results, 0, sizeof(*slot->results));
-    TRY(gpu_check(cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming), "an event"));
+    TRY(gpu_check(cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming),
+                  "creating an event"));
 out:
     return st;
 }
@@ -32,7 +33,8 @@ static enum osp_status slot_reserve(struct gpu *gpu, struct step_slot *slot, siz
     (void)cudaFreeHost(slot->batch);
     slot->batch = NULL;
     slot->batch_bytes = 0;
-    TRY(gpu_check(cudaMallocHost((void **)&slot->batch, size_bytes), "memory for batches"));
+    TRY(gpu_check(cudaMallocHost((void **)&slot->batch, size_bytes),
+                  "allocating pinned memory for batches"));
     slot->batch_bytes = size_bytes;
 out:
     return st;
@@ -112,7 +114,7 @@ static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const str
     if (has_sampled(b))
         l.sampled = gpu->sampled_tokens;
     launch_upload(gpu->stream, &l);
-    TRY(gpu_check(cudaGetLastError(), "the batch to the device"));
+    TRY(gpu_check(cudaGetLastError(), "launching the upload of a batch"));
 out:
     return st;
 }
@@ -130,8 +132,8 @@ enum osp_status gpu_transfer_try(struct gpu *gpu)
 
     launch_upload(gpu->stream, &up);
     launch_download(gpu->stream, &down);
-    TRY(gpu_check(cudaGetLastError(), "batches and results"));
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "batches and results"));
+    TRY(gpu_check(cudaGetLastError(), "trying the upload and download kernels"));
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "trying the upload and download kernels"));
 out:
     return st;
 }
@@ -151,8 +153,8 @@ static enum osp_status download(struct gpu *gpu, const struct compiled *c, struc
     enum osp_status st;
 
     launch_download(gpu->stream, &l);
-    TRY(gpu_check(cudaGetLastError(), "results from the device"));
-    TRY(gpu_check(cudaEventRecord(slot->done, gpu->stream), "an event"));
+    TRY(gpu_check(cudaGetLastError(), "launching the download of results"));
+    TRY(gpu_check(cudaEventRecord(slot->done, gpu->stream), "recording an event"));
     if (has_samples) /* a program without samples may run before the step that takes these */
         gpu->sampled_tokens = c->sample.tokens.data;
 out:
@@ -209,8 +211,8 @@ enum osp_status gpu_sampled(struct backend *be, struct sampled *out)
     const int32_t *lists;
 
     if (gpu->completed == NULL)
-        return fail(OSP_EINTERNAL, "cuda: results of a step that was not waited for before the "
-                                   "second step after it began");
+        return fail(OSP_EINTERNAL, "cuda: the results of the step are lost: step_wait() was called "
+                                   "after a later step had taken its slot");
     lists = gpu->completed->results->lists;
     *out = (struct sampled){.tokens = lists,
                             .logprobs = (const float *)(lists + n),

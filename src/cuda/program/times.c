@@ -23,14 +23,14 @@ enum osp_status gpu_record_stage(struct gpu *gpu, struct stage_events *events, e
             realloc(events->list, (events->capacity + 1) * sizeof(*events->list));
 
         if (list == NULL)
-            return fail(OSP_ENOMEM, "no memory for the times of stages");
+            return fail(OSP_ENOMEM, "out of memory for the times of the stages");
         events->list = list;
-        TRY(gpu_check(cudaEventCreate(&list[events->n].begin), "an event"));
+        TRY(gpu_check(cudaEventCreate(&list[events->n].begin), "creating an event"));
         events->capacity++;
     }
     events->list[events->n].stage = stage;
     TRY(gpu_check(cudaEventRecordWithFlags(events->list[events->n].begin, gpu->stream, flags),
-                  "an event"));
+                  "recording an event"));
     events->n++;
 out:
     return st;

@@ -26,7 +26,7 @@ static enum osp_status clear(struct gpu *gpu, enum workspace w)
     return w != WORKSPACE_merge_bufs
                ? OSP_OK
                : gpu_check(cudaMemsetAsync(at->data, 0, at->size_bytes, gpu->stream),
-                           "workspace merge_bufs");
+                           "clearing workspace merge_bufs");
 }
 
 enum osp_status gpu_workspace_reserve(struct gpu *gpu, enum workspace w, int64_t size_bytes)
@@ -39,7 +39,7 @@ enum osp_status gpu_workspace_reserve(struct gpu *gpu, enum workspace w, int64_t
     if (wanted_bytes <= at->size_bytes)
         return OSP_OK;
     if (gpu->is_reserved && w != WORKSPACE_raw)
-        log_warn("cuda: workspace %s takes %zu bytes, %zu were planned", workspace_names[w],
+        log_warn("cuda: workspace %s needs %zu bytes, but %zu were planned", workspace_names[w],
                  wanted_bytes, at->size_bytes);
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), workspace_names[w]));
     TRY(gpu_check(cudaMalloc(&data, wanted_bytes), workspace_names[w]));
