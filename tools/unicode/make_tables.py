@@ -90,7 +90,7 @@ def two_stage(classes):
     return blocks, index
 
 
-def rows(values, per_row=32):
+def rows(values, per_row=24):  # with 24 values a row has at most 100 columns
     return "\n".join(
         "    " + ",".join(str(v) for v in values[i : i + per_row]) + ","
         for i in range(0, len(values), per_row)
