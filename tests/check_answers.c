@@ -2,8 +2,8 @@
  * and random and mutated token streams (harmony_streams.h), through all that turns tokens into
  * HTTP replies: a request's events and both forms of a reply's JSON.
  *
- *   check_answers [N] [FIRST]   the table, then N streams (200,000) from number FIRST (0) on, on all CPUs;
- *                               CHECK_QUICK=1: 20,000
+ *   check_answers [N] [FIRST]   the table, then N streams (200,000) from number FIRST (0) on, on all
+ *                               CPUs; CHECK_QUICK=1: 20,000
  *
  * Of each stream, and of each row cut off behind any of its tokens: the reader ends, messages
  * begin and end in pairs, deltas are whole characters, every byte that was written inside of

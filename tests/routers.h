@@ -9,8 +9,8 @@
 
 /* Of one position, over all layers. */
 struct router_note {
-    float
-        margin; /* least gap between the logits of the last chosen expert and the first that is not */
+    /* least gap between the logits of the last selected expert and of the first one that is not */
+    float margin;
     uint64_t chosen; /* a hash of the sets of experts: others, if they differ in any layer */
 };
 

@@ -133,6 +133,6 @@ def parse_options(text):
         elif value in allowed.get(key, ()):
             options[key] = value
         else:
-            raise SystemExit(f"peers: --llama-options: {item} is none of "
+            raise SystemExit(f"peers: --llama-options: {item} is not one of "
                              "load=mmap|read repack=on|off flash=on|off ubatch=N")
     return options

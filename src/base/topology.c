@@ -24,7 +24,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\n' || c == '\t';
 }
 
-/* A number of at most five digits; NULL if there is none. */
+/* A number of at most five digits; NULL: no such number. */
 static const char *read_number(const char *at, int *out)
 {
     int n_digits = 0;

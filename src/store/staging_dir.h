@@ -11,7 +11,7 @@
 
 struct staging_dir {
     char *path;      /* final path */
-    char *temporary; /* temporary path; NULL when there is none */
+    char *temporary; /* temporary path, or NULL */
     bool replaces;   /* the path is an existing folder that is not empty */
 };
 

@@ -1,7 +1,8 @@
-"""Faults of the engine's process as its clients see them, by bench/worker_faults.py, which holds the times: on a card
-its context really fails. By hand on a machine with one: pytest -s tests/http/test_gpu_fault.py
+"""Faults of the engine's process as its clients see them, by bench/worker_faults.py, which checks the
+times. On a GPU the CUDA context really fails. By hand on a machine with a GPU:
+pytest -s tests/http/test_gpu_fault.py
 
-TOLD_S: see test_worker.py; on a card it is the promised second.
+TOLD_S: see test_worker.py; on a GPU it is the promised second.
 """
 
 import ctypes
@@ -14,11 +15,11 @@ import pytest
 from conftest import PROGRAM, ROOT
 
 FAULTS = os.environ.get("WORKER_FAULTS", str(ROOT / "bench" / "worker_faults.py"))
-TOLD_S = os.environ.get("TOLD_S", "8")  # of faults that are no card's: here much else may run on the machine
+TOLD_S = os.environ.get("TOLD_S", "8")  # of faults without a GPU: other tests may run on the machine
 
 
-def why_no_card():
-    """None where a card can be used."""
+def why_no_gpu():
+    """None if a GPU can be used."""
     if not (pathlib.Path(PROGRAM).parent / "osprey-cuda.so").exists():
         return "the CUDA plug-in is not built"
     try:
@@ -46,7 +47,7 @@ def test_a_killed_worker():
     assert "it has ended unexpectedly" in told
 
 
-@pytest.mark.skipif(why_no_card() is not None, reason=why_no_card() or "")
+@pytest.mark.skipif(why_no_gpu() is not None, reason=why_no_gpu() or "")
 @pytest.mark.parametrize(
     "fault, error",
     [

@@ -4,10 +4,12 @@
  *
  *     burden streams PORT N TOKENS OPEN_PER_S          N streams of so many tokens, to their end
  *     burden overload PORT SECONDS REQUESTS_PER_S TOKENS
- *     burden slow PORT N SECONDS                       N each of slow heads, slow bodies, slow readers,
- *                                                      and one that asks /health every 10 ms
- *     burden disconnects PORT N AT_ONCE MS             N clients that leave at random points within MS
- *     burden hostile PORT SECONDS N KEY                N attacking connections of all kinds (hostile.c)
+ *     burden slow PORT N SECONDS                       N each of slow heads, slow bodies, slow
+ *                                                      readers, and one that asks /health every 10 ms
+ *     burden disconnects PORT N AT_ONCE MS             N clients that leave at random points within
+ *                                                      MS
+ *     burden hostile PORT SECONDS N KEY                N attacking connections of all kinds
+ *                                                      (hostile.c)
  *     burden good PORT SECONDS KEY                     one client that asks /health and chats
  *
  * `streams` prints {"event":"all_begun"} first, once every stream has had a token. */

@@ -1,6 +1,6 @@
-/* Answers held to a form, token by token: whatever is drawn from the masks, the reader of
- * Harmony finds reasoning, calls of the functions on offer whose arguments fit, and one final
- * message that fits, and nothing else. */
+/* Answers constrained by a grammar, token by token. Whatever tokens the masks allow to be sampled,
+ * the Harmony parser finds only reasoning, valid calls of the offered functions, and one final
+ * message that matches the grammar. */
 #include "unit.h"
 
 #include <jansson.h>
@@ -80,18 +80,18 @@ static struct answer_grammar *new_form(enum osp_form kind, const char *text, con
                                        int n_prompt, uint32_t *mask)
 {
     int stop_ids[] = {tools->specials.ret, tools->specials.call};
-    struct answer_grammar_config wish = {.tools = tools,
-                                         .prompt = prompt,
-                                         .n_prompt = n_prompt,
-                                         .stop_ids = stop_ids,
-                                         .n_stop_ids = 2,
-                                         .mask = mask,
-                                         .n_mask_words = (int)tools->index->n_words};
+    struct answer_grammar_config config = {.tools = tools,
+                                           .prompt = prompt,
+                                           .n_prompt = n_prompt,
+                                           .stop_ids = stop_ids,
+                                           .n_stop_ids = 2,
+                                           .mask = mask,
+                                           .n_mask_words = (int)tools->index->n_words};
     struct answer_grammar *f;
 
-    assert_int_equal(grammar_cache_get(kit, kind, text, &wish.grammar), OSP_OK);
-    assert_int_equal(answer_grammar_new(&f, &wish), OSP_OK);
-    grammar_unref(wish.grammar);
+    assert_int_equal(grammar_cache_get(kit, kind, text, &config.grammar), OSP_OK);
+    assert_int_equal(answer_grammar_new(&f, &config), OSP_OK);
+    grammar_unref(config.grammar);
     return f;
 }
 
@@ -266,20 +266,20 @@ static struct calling call_walk(const char *rules, const char *choices, uint64_t
     struct calling c = {.n_final = 0};
     const struct harmony_sink sink = {&c, calling_begin, calling_delta, calling_end};
     struct harmony_parser *reader = harmony_parser_new(tokenizer, &sink, true);
-    struct answer_grammar_config wish = {.tools = tools,
-                                         .prompt = prompt,
-                                         .n_prompt = 2,
-                                         .mask = mask,
-                                         .n_mask_words = (int)tools->index->n_words};
+    struct answer_grammar_config config = {.tools = tools,
+                                           .prompt = prompt,
+                                           .n_prompt = 2,
+                                           .mask = mask,
+                                           .n_mask_words = (int)tools->index->n_words};
     int32_t tokens[TOKENS_MAX];
     struct answer_grammar *f;
     int n;
 
     if (choices != NULL)
-        assert_int_equal(grammar_cache_get(kit, OSP_FORM_CHOICE, choices, &wish.grammar), OSP_OK);
-    assert_int_equal(call_rules_open(&wish.calls, kit, rules), OSP_OK);
-    assert_int_equal(answer_grammar_new(&f, &wish), OSP_OK);
-    grammar_unref(wish.grammar);
+        assert_int_equal(grammar_cache_get(kit, OSP_FORM_CHOICE, choices, &config.grammar), OSP_OK);
+    assert_int_equal(call_rules_open(&config.calls, kit, rules), OSP_OK);
+    assert_int_equal(answer_grammar_new(&f, &config), OSP_OK);
+    grammar_unref(config.grammar);
     n = walk(f, mask, seed, tokens);
     *last = tokens[n - 1];
     c.is_cut = *last != tools->specials.ret && *last != tools->specials.call;

@@ -133,7 +133,7 @@ static void test_stream(void **state)
     bench_sse_init(&s, &t);
     push(&s, ": ping\n\ndata: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n", 10);
     push(&s, "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a", 20);
-    assert_int_equal(t.n_chunks, 0); /* half an event is none */
+    assert_int_equal(t.n_chunks, 0); /* half an event is not an event */
     push(&s, "b\"}}]}\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"c\"}}]}\n\n", 30);
     push(&s, "data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n",
          40);

@@ -287,8 +287,7 @@ static void test_effort(void **state)
     tokenizer_close(t);
 }
 
-/* The date line of a body, "" if there is none; what a chat had stays where the body does not
- * say. */
+/* The date line of a body, or "". A value of the chat is kept if the body does not set it. */
 static void check_date(const struct tokenizer *t, const char *kwargs, const char *before,
                        const char *want)
 {

@@ -52,7 +52,7 @@ static int render(const struct fixture *f, const struct osp_chat *chat, bool fro
     return r.n_reused;
 }
 
-/* What a client is told of an answer. */
+/* The parts of an answer that a client receives. */
 struct heard {
     struct text_hashes text_hashes;
 };

@@ -88,8 +88,8 @@ static void test_wishes(void **state)
     (void)state;
     assert_int_equal(kernel_for(k, OPCLASS_SIMT), KERNEL_MATMUL_SIMT);
     assert_int_equal(kernel_texts[kernel_for(k, OPCLASS_MMA)].op_class, OPCLASS_MMA);
-    /* Ampere has none: what is meant takes its place, and kernel_config_parse() refuses the wish
-     * before. */
+    /* Ampere has no native kernel: the automatic choice replaces it. kernel_config_parse() refuses
+     * the option earlier. */
     assert_int_equal(kernel_for(k, OPCLASS_NATIVE), kernel_for(k, OPCLASS_AUTO));
 }
 
@@ -110,16 +110,17 @@ static void test_prompts(void **state)
     k.phase = PHASE_PREFILL;
     k.arch = ARCH_AMPERE;
     assert_int_equal(kernel_for(k, OPCLASS_AUTO), KERNEL_GEMM_MMA);
-    /* The head's sums are alike for both: those who generate beside a prompt keep their kernel. */
+    /* The LM head sums in the same order in both phases: decode rows beside prefill rows keep their
+     * kernel. */
     k.stage = STAGE_logits;
     k.arch = ARCH_HOPPER;
     k.n_rows = 64;
     assert_int_equal(kernel_for(k, OPCLASS_AUTO), KERNEL_DECODE_HEAD);
 }
 
-/* The kernels of prompts add up in another order than those of a row alone: no number of
- * generated rows may have them, but in the build that is there to measure what that costs. */
-static void test_generated_rows_keep_their_order(void **state)
+/* The prefill kernels sum in another order than the kernels of a single row: no number of decode
+ * rows may use them, except in the build without batch invariance, which measures its cost. */
+static void test_decode_rows_keep_their_order(void **state)
 {
     const unsigned other =
         GEMM_KERNELS | SET(KERNEL_GEMM_MMA) | SET(KERNEL_MXFP8_MATMUL) | SET(KERNEL_ATTN_SM90);
@@ -143,7 +144,7 @@ static enum kernel kernel_of_tile(enum arch arch, int tile_rows)
     return tuning_find(&k, &w)->kernel;
 }
 
-/* A tile that was asked for, alone, is of the card's own products. */
+/* A tile without a backend selects the GPU's native GEMM kernels. */
 static void test_tiles(void **state)
 {
     (void)state;
@@ -250,7 +251,7 @@ static void test_symbols_differ(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_one_kernel_for_everything), cmocka_unit_test(test_wishes),
-          cmocka_unit_test(test_prompts), cmocka_unit_test(test_generated_rows_keep_their_order),
+          cmocka_unit_test(test_prompts), cmocka_unit_test(test_decode_rows_keep_their_order),
           cmocka_unit_test(test_tiles), cmocka_unit_test(test_values),
           cmocka_unit_test(test_option_rows), cmocka_unit_test(test_cards),
           cmocka_unit_test(test_symbols_differ))

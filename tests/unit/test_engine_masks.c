@@ -10,8 +10,7 @@ enum {
     N_WAYS = 60, /* to read the answer, times N_PATTERNS: its mask takes 5 to 15 ms */
     N_PATTERNS = 8,
     N_TOKENS = 48,
-    SLACK_MS =
-        10 /* of a busy machine; the masks of a step, made one after the other, would be 40 to 120 */
+    SLACK_MS = 10 /* of a busy machine; the masks of a step, one after the other, take 40 to 120 */
 };
 
 static struct osp_model *open_nano(int n_seqs_max)

@@ -80,7 +80,7 @@ static void test_plenty_of_memory_gives_the_models_context(void **state)
                      2 * 8 * sched_window_pages(128) + sched_chunk_pages(512) + 8 * 2048 / 8);
 }
 
-/* Rows of a step, where nobody says: of a card for each request, too. */
+/* The default number of rows per step; on a GPU it grows with the number of requests. */
 static void test_steps_of_cards(void **state)
 {
     static const struct {

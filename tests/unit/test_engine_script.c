@@ -21,7 +21,7 @@ static void sample_script(enum stage stage, const union stage_args *a, const str
     if (stage != STAGE_sample)
         return;
     i = atomic_fetch_add(&n_drawn, 1);
-    if (i < n_script) /* what is drawn after a stop string is not read */
+    if (i < n_script) /* tokens sampled after a stop string are not read */
         ((int32_t *)a->sample.tokens.data)[0] = script[i];
 }
 

@@ -1,5 +1,5 @@
-/* Requests whose grammars are still to be compiled: bounds, turns of clients, and what is told
- * of those that end there. */
+/* Requests whose grammars are not compiled yet: limits, fairness between clients, and the results of
+ * requests that end in the queue. */
 #include "engine_fixture.h"
 
 #include "base/clock.h"

@@ -37,11 +37,11 @@ static void close_engine(void)
     osp_model_close(model);
 }
 
-static const struct osp_request_options wish = {.tokens_max = 3,
-                                                .raw = true,
-                                                .ignore_stop_tokens = true,
-                                                .prompt_logprobs = true,
-                                                .top_prompt_logprobs = TOPS};
+static const struct osp_request_options options = {.tokens_max = 3,
+                                                   .raw = true,
+                                                   .ignore_stop_tokens = true,
+                                                   .prompt_logprobs = true,
+                                                   .top_prompt_logprobs = TOPS};
 
 static struct osp_request *submit(const struct osp_request_options *opt, int n)
 {
@@ -136,7 +136,7 @@ static void against_quality(const char *level)
     struct scored s;
 
     open_engine((struct osp_model_options){.cpu_features = level});
-    ask(&s, &wish, N);
+    ask(&s, &options, N);
     osp_engine_close(engine);
     engine = NULL;
     sums_of_losses(sums, N);
@@ -166,12 +166,12 @@ static void test_against_the_logits(void **state)
  * longer prompt's. */
 static void test_against_drawn_tokens(void **state)
 {
-    struct osp_request_options sampling_params = wish;
+    struct osp_request_options sampling_params = options;
     struct scored all;
 
     (void)state;
     open_engine((struct osp_model_options){0});
-    ask(&all, &wish, N_LONG);
+    ask(&all, &options, N_LONG);
     sampling_params.prompt_logprobs = false;
     sampling_params.tokens_max = 1;
     sampling_params.logprobs = true;
@@ -195,7 +195,7 @@ static void test_cache_and_chunks(void **state)
 {
     static const struct osp_model_options shapes[] = {
         {.n_seqs_max = 64}, {.n_batch_tokens_max = 48}, {.n_seqs_max = 1}, {.n_seqs_max = 3}};
-    struct osp_request_options plain = wish;
+    struct osp_request_options plain = options;
     static struct scored first, again;
 
     (void)state;
@@ -204,11 +204,11 @@ static void test_cache_and_chunks(void **state)
         open_engine(shapes[i]);
         ask(&again, &plain, N_LONG); /* the whole prompt is in the cache now */
         assert_false(again.has[1]);
-        ask(&again, &wish, N_LONG);
+        ask(&again, &options, N_LONG);
         if (i == 0)
             first = again;
         assert_same(&first, &again, N_LONG);
-        ask(&again, &wish, N_LONG);
+        ask(&again, &options, N_LONG);
         assert_same(&first, &again, N_LONG);
         assert_int_equal(again.heard.last.usage.n_cached_tokens, 0);
         ask(&again, &plain, N_LONG); /* and what a scored one left there is of use */
@@ -221,22 +221,22 @@ static void check_together(struct osp_model_options opt)
 {
     static const int lengths[N_MANY] = {1, 2, 64, 65, 130, 200, 320};
     static struct scored alone[N_MANY], together;
-    struct osp_request_options other = wish;
+    struct osp_request_options other = options;
     struct osp_request *r[N_MANY], *others[N_MANY];
 
     other.prompt_logprobs = false;
     other.tokens_max = 60;
     open_engine(opt);
     for (int i = 0; i < N_MANY; i++)
-        ask(&alone[i], &wish, lengths[i]);
+        ask(&alone[i], &options, lengths[i]);
     for (int i = 0; i < N_MANY; i++) {
         others[i] = submit(&other, 60 + i);
-        r[i] = submit(&wish, lengths[i]);
+        r[i] = submit(&options, lengths[i]);
     }
     for (int i = 0; i < N_MANY; i++) {
         hear(&together, r[i], lengths[i]);
         assert_int_equal(together.heard.last.kind, OSP_EVENT_DONE);
-        assert_int_equal(together.heard.last.usage.n_generated_tokens, wish.tokens_max);
+        assert_int_equal(together.heard.last.usage.n_generated_tokens, options.tokens_max);
         assert_same(&alone[i], &together, lengths[i]);
     }
     for (int i = 0; i < N_MANY; i++)
@@ -255,14 +255,14 @@ static void test_together_with_others(void **state)
 
 static void test_prompt_only(void **state)
 {
-    struct osp_request_options opt = wish;
+    struct osp_request_options opt = options;
     struct scored all, s;
     struct osp_event e;
     struct osp_request *r;
 
     (void)state;
     open_engine((struct osp_model_options){0});
-    ask(&all, &wish, N_LONG);
+    ask(&all, &options, N_LONG);
     opt.prompt_only = true;
     opt.logprobs = true;
     for (int n = 1; n <= N_LONG; n = n * 2 + 1) {
@@ -285,7 +285,7 @@ static void test_prompt_only(void **state)
 
 static void test_canceled_tells_nothing(void **state)
 {
-    struct osp_request_options opt = wish;
+    struct osp_request_options opt = options;
     struct osp_request *r;
     struct osp_event e;
 
@@ -301,7 +301,7 @@ static void test_canceled_tells_nothing(void **state)
     if (e.usage.n_generated_tokens == 0)
         assert_false(osp_request_prompt_logprob(r, 1, &(struct osp_logprob){0}));
     osp_request_close(r);
-    opt = wish;
+    opt = options;
     opt.top_prompt_logprobs = OSP_TOP_LOGPROBS_MAX + 1;
     assert_int_equal(osp_submit_tokens(&r, engine, long_prompt, 3, &opt), OSP_EINVAL);
     close_engine();
@@ -309,8 +309,8 @@ static void test_canceled_tells_nothing(void **state)
 
 /* ---- the scheduler ---- */
 
-/* Rows of logits in a step, all together, are n_seqs_max at most. One that gives way in the
- * middle of its prompt is computed again, and not told of twice. */
+/* A step has at most n_seqs_max rows of logits in all. A request that is preempted in the middle of
+ * its prompt is computed again, and its logprobs are returned only once. */
 static void test_rows_of_logits(void **state)
 {
     enum { N_SEQS = 3, AT_ONCE = 2, N_TOKENS_MAX = 250 };

@@ -35,17 +35,17 @@ static void test_seen_ids_are_counted(void **state)
     int in_prompt[N_IDS] = {0}, drawn[N_IDS] = {0};
     int32_t prompt[N_PROMPT];
     struct osp_request_options opt = {.sampling = {.repetition_penalty = 1.5F}};
-    struct sampling_state_config wish = {.n_ids = N_IDS,
-                                         .options = &opt,
-                                         .prompt = prompt,
-                                         .n_prompt = N_PROMPT,
-                                         .n_tokens_max = N_PROMPT + N_DRAWN};
+    struct sampling_state_config config = {.n_ids = N_IDS,
+                                           .options = &opt,
+                                           .prompt = prompt,
+                                           .n_prompt = N_PROMPT,
+                                           .n_tokens_max = N_PROMPT + N_DRAWN};
     struct sampling_state d;
 
     (void)state;
     for (int i = 0; i < N_PROMPT; i++)
         in_prompt[prompt[i] = (int32_t)(rng_bits(1, (uint64_t)i, 0) % N_IDS)]++;
-    assert_int_equal(sampling_state_init(&d, &wish), OSP_OK);
+    assert_int_equal(sampling_state_init(&d, &config), OSP_OK);
     for (int i = 0; i < N_DRAWN; i++) {
         int32_t token = (int32_t)(rng_bits(2, (uint64_t)i, 0) % N_IDS);
         int n = 0;
@@ -62,13 +62,13 @@ static void test_seen_ids_are_counted(void **state)
     }
     sampling_state_release(&d);
     opt.sampling = (struct osp_sampling){.presence_penalty = 1}; /* looks at the answer alone */
-    assert_int_equal(sampling_state_init(&d, &wish), OSP_OK);
+    assert_int_equal(sampling_state_init(&d, &config), OSP_OK);
     assert_int_equal(d.n_seen, 0);
     sampling_state_add_token(&d, 7);
     assert_int_equal(d.n_seen, 1);
     sampling_state_release(&d);
     opt.sampling = (struct osp_sampling){.repetition_penalty = 1}; /* off */
-    assert_int_equal(sampling_state_init(&d, &wish), OSP_OK);
+    assert_int_equal(sampling_state_init(&d, &config), OSP_OK);
     sampling_state_add_token(&d, 7);
     assert_int_equal(d.n_seen, 0);
     sampling_state_release(&d);
@@ -98,14 +98,14 @@ static void test_lists_that_do_not_fit_wait(void **state)
     assert_int_equal(sched_new(&s, &l), OSP_OK);
     memory = malloc((size_t)sched_batch_bytes_max(&l));
     for (int i = 0; i < N_SEQS; i++) {
-        struct sampling_state_config wish = {.n_ids = N_IDS,
-                                             .options = &opt,
-                                             .prompt = prompt,
-                                             .n_prompt = N_PROMPT,
-                                             .n_tokens_max = N_PROMPT + N_ANSWER};
+        struct sampling_state_config config = {.n_ids = N_IDS,
+                                               .options = &opt,
+                                               .prompt = prompt,
+                                               .n_prompt = N_PROMPT,
+                                               .n_tokens_max = N_PROMPT + N_ANSWER};
 
         assert_int_equal(seq_init(&seqs[i], &l, prompt, N_PROMPT, N_PROMPT + N_ANSWER), OSP_OK);
-        assert_int_equal(sampling_state_init(&seqs[i].lists, &wish), OSP_OK);
+        assert_int_equal(sampling_state_init(&seqs[i].lists, &config), OSP_OK);
         assert_int_equal(sched_add(s, &seqs[i]), OSP_OK);
     }
     for (; sched_any(s) != NULL; n_steps++) {
@@ -245,8 +245,8 @@ static void test_same_answer_alone_and_in_a_batch(void **state)
     close_engine();
 }
 
-/* Of a greedy answer the drawn token is the likeliest; probabilities fall, and sum to less than
- * 1. */
+/* In a greedy answer the sampled token is the most likely one; probabilities fall, and their sum is
+ * less than 1. */
 static void test_logprobs(void **state)
 {
     struct osp_request_options opt = steady;

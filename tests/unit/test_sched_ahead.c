@@ -314,7 +314,7 @@ static void test_counts_have_the_last_token(void **state)
 {
     static const int32_t prompt[] = {1, 2, 3};
     struct osp_request_options opt = {.sampling.frequency_penalty = 1};
-    struct sampling_state_config wish = {
+    struct sampling_state_config config = {
         .n_ids = N_IDS, .options = &opt, .prompt = prompt, .n_prompt = 3, .n_tokens_max = 13};
     struct fixture f;
     const struct batch *b;
@@ -322,7 +322,7 @@ static void test_counts_have_the_last_token(void **state)
     (void)state;
     fixture_open(&f, 1, 64);
     add(&f, 0, 3, 10);
-    assert_int_equal(sampling_state_init(&f.seqs[0].lists, &wish), OSP_OK);
+    assert_int_equal(sampling_state_init(&f.seqs[0].lists, &config), OSP_OK);
     for (int32_t token = 20; token < 24; token++) {
         begin(&f);
         plan(&f);

@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "tokenizer_file.h"
 
-enum { WAITING_MAX = 3, FOREVER = -1 };
+enum { QUEUED_MAX = 3, FOREVER = -1 };
 
 /* A task that waits until it is released, then records that it has run. */
 struct gate {
@@ -31,7 +31,7 @@ static void note_priority(void *ctx)
 }
 
 struct numbers {
-    int values[WAITING_MAX + 1], n;
+    int values[QUEUED_MAX + 1], n;
 };
 
 static struct numbers seen;
@@ -49,17 +49,17 @@ static void test_order_and_bound(void **state)
 
     (void)state;
     seen.n = 0;
-    assert_int_equal(task_queue_open(&b, "test", WAITING_MAX), OSP_OK);
+    assert_int_equal(task_queue_open(&b, "test", QUEUED_MAX), OSP_OK);
     assert_int_equal(task_queue_push(b, wait_at_gate, &gate), OSP_OK);
-    for (int i = 0; i < WAITING_MAX;) /* the first may not have left the queue yet */
+    for (int i = 0; i < QUEUED_MAX;) /* the first may not have left the queue yet */
         i += task_queue_push(b, note_number, &numbers[i]) == OSP_OK;
     assert_int_equal(task_queue_push(b, note_number, &numbers[0]), OSP_EBUSY);
     assert_non_null(strstr(fail_message(), "limit is 3"));
     assert_true(queue_try_push(gate.open, &gate));
     assert_ptr_equal(queue_wait_pop(gate.done, FOREVER), &gate);
     task_queue_close(b); /* runs the queued tasks */
-    assert_int_equal(seen.n, WAITING_MAX);
-    for (int i = 0; i < WAITING_MAX; i++)
+    assert_int_equal(seen.n, QUEUED_MAX);
+    for (int i = 0; i < QUEUED_MAX; i++)
         assert_int_equal(seen.values[i], i + 1);
     task_queue_close(NULL);
     queue_free(gate.open);

@@ -77,7 +77,7 @@ static void fill(void *bytes, size_t n)
     }
 WIRE_OPTIONS_LIST(TEST_OPTIONS)
 
-/* None is none, and empty is empty. */
+/* An absent string stays absent, and an empty one stays empty. */
 static void test_strings(void **state)
 {
     struct osp_model_options sent = {.path = NULL, .device = ""}, got;

@@ -32,8 +32,8 @@ enum {
 struct fixture {
     struct wire wire;
     pid_t pid;
-    bool was_told[ID_AFTER + 1], has_ended[ID_AFTER + 1];
-    struct wire_event news[ID_AFTER + 1]; /* the last of each */
+    bool has_event[ID_AFTER + 1], has_ended[ID_AFTER + 1];
+    struct wire_event events[ID_AFTER + 1]; /* the last of each */
     int n_pulses;
     struct wire_outcome outcome;
 };
@@ -59,13 +59,13 @@ static void send_frame(struct fixture *f, enum frame_kind kind, const void *data
 
 static void note_news(struct fixture *f, struct frame *frame)
 {
-    struct wire_event news;
+    struct wire_event event;
 
-    frame_take(frame, &news, sizeof news);
-    assert_true(news.id <= ID_AFTER);
-    f->news[news.id] = news;
-    f->was_told[news.id] = true;
-    f->has_ended[news.id] = news.end != SEQ_END_NONE;
+    frame_take(frame, &event, sizeof event);
+    assert_true(event.id <= ID_AFTER);
+    f->events[event.id] = event;
+    f->has_event[event.id] = true;
+    f->has_ended[event.id] = event.end != SEQ_END_NONE;
 }
 
 /* Takes what comes until *enough, or until so many ms are over; gives the ms that it took. */
@@ -85,7 +85,7 @@ static double hear_until(struct fixture *f, const bool *enough, int ms)
             f->n_pulses += frame.kind == FRAME_PULSE;
             if (frame.kind == FRAME_OPENED || frame.kind == FRAME_ENGINE_OPENED) {
                 frame_take(&frame, &f->outcome, sizeof f->outcome);
-                f->was_told[ID_AFTER] = true;
+                f->has_event[ID_AFTER] = true;
             }
         }
         assert_int_equal(st, OSP_OK);
@@ -98,11 +98,11 @@ static double hear_until(struct fixture *f, const bool *enough, int ms)
 static void expect_opened(struct fixture *f)
 {
     flush(f);
-    f->was_told[ID_AFTER] = false;
-    hear_until(f, &f->was_told[ID_AFTER], WAIT_MS);
-    assert_true(f->was_told[ID_AFTER]);
+    f->has_event[ID_AFTER] = false;
+    hear_until(f, &f->has_event[ID_AFTER], WAIT_MS);
+    assert_true(f->has_event[ID_AFTER]);
     assert_int_equal(f->outcome.status, OSP_OK);
-    f->was_told[ID_AFTER] = false;
+    f->has_event[ID_AFTER] = false;
 }
 
 static void send_open(struct fixture *f)
@@ -229,9 +229,9 @@ static void test_signs_of_life_beside_grammars(void **state)
     send_submit(&f, ID_PLAIN, NULL);
     for (int i = 0; i < 5; i++)
         expect_pulse(&f);
-    hear_until(&f, &f.was_told[ID_PLAIN], FIRST_MS_MAX);
-    assert_true(f.was_told[ID_PLAIN]);
-    assert_int_not_equal(f.news[ID_PLAIN].end, SEQ_END_FAILED);
+    hear_until(&f, &f.has_event[ID_PLAIN], FIRST_MS_MAX);
+    assert_true(f.has_event[ID_PLAIN]);
+    assert_int_not_equal(f.events[ID_PLAIN].end, SEQ_END_FAILED);
     assert_true(count_ended(&f) < N_GRAMMARS / 2); /* else all of this says nothing */
     expect_quit(&f);
 }
@@ -247,7 +247,7 @@ static void test_canceled_before_it_is_compiled(void **state)
     send_frame(&f, FRAME_CANCEL, &cancel, sizeof cancel);
     flush(&f);
     hear_until(&f, &f.has_ended[cancel.id], WAIT_MS);
-    assert_int_equal(f.news[cancel.id].end, SEQ_END_CANCELED);
+    assert_int_equal(f.events[cancel.id].end, SEQ_END_CANCELED);
     assert_true(count_ended(&f) < N_GRAMMARS / 2);
     send_frame(&f, FRAME_ENGINE_CLOSE, NULL, 0);
     expect_quit(&f);
@@ -263,11 +263,11 @@ static void test_wrong_grammar_is_refused(void **state)
     send_submit(&f, 1, "{\"type\":\"nothing\"}");
     flush(&f);
     hear_until(&f, &f.has_ended[1], WAIT_MS);
-    assert_int_equal(f.news[1].status, OSP_EINVAL);
-    assert_false(f.news[1].is_accepted);
+    assert_int_equal(f.events[1].status, OSP_EINVAL);
+    assert_false(f.events[1].is_accepted);
     hear_until(&f, &f.has_ended[0], WAIT_MS);
-    assert_int_equal(f.news[0].status, OSP_OK);
-    assert_true(f.news[0].is_accepted);
+    assert_int_equal(f.events[0].status, OSP_OK);
+    assert_true(f.events[0].is_accepted);
     expect_quit(&f);
 }
 

@@ -153,7 +153,7 @@ bool takes_experts(const struct fuse *f, int i, int router);
 void matmul_add(struct matmul *m, const struct tensor *w, const struct tensor *bias, float *out,
                 int64_t out_width);
 /* Launches all jobs, in any format, by the kernels that the table has for each phase. x: the tensor
- * of the rows. */
+ * of the rows. The caller sets f->product; all touches of the launches are noted. */
 void matmul_launch(struct fuse *f, enum stage stage, const struct matmul *m,
                    const struct tensor *x);
 /* The same for the prefill rows only, if matmul_has_prefill(). */
@@ -178,7 +178,7 @@ void note_product_of(struct fuse *f, const struct matmul *m, enum workspace rows
 /* Where a kernel that computes the decode rows of t also stores them as FP16; NULL: nothing reads
  * them as FP16. */
 uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t);
-/* The first n_rows rows of t as FP16: stored by an earlier kernel, or converted now for op f->op. */
+/* The first n_rows rows of t as FP16: stored by an earlier kernel, or converted for f->op now. */
 const uint16_t *rounded_rows(struct fuse *f, const struct tensor *t, int n_rows);
 
 /* ---- fuse_prefill.c: matmuls of many rows ---- */

@@ -1,6 +1,6 @@
 /* attn_out, the residual with its norm, and the router.
  *
- * One to four decode rows: the output product adds to the residual stream, and on Hopper its
+ * One to four decode rows: the output projection adds to the residual stream, and on Hopper its
  * epilogue has the router's products of what it has made. Five to 64: the router's kernel does the
  * residual and the norm. More, or with prefill rows beside: a kernel each. Where the table has
  * DECODE_OUT or DECODE_ROUTE for the GPU, the norm behind attn_out is by partial sums
@@ -397,7 +397,7 @@ int fuse_residual(struct fuse *f, int i)
     return 1;
 }
 
-/* Logits of all rows, or of the prefill rows behind decode rows that have their experts. */
+/* Logits of all rows, or of the prefill rows after decode rows that have their experts. */
 static void launch_logits(struct fuse *f, const struct router_args *a, bool is_prefill)
 {
     struct matmul m = {.n_tokens = f->n_rows, .x = a->y.data, .is_exact = true};

@@ -73,7 +73,7 @@ static void take_byte(struct choice_cursor *c, unsigned char byte)
     c->n_read++;
 }
 
-/* The child of `node` for this byte; 0 if there is none. */
+/* The child of `node` for this byte; 0: no such child. */
 static uint32_t child_of(const struct trie *t, uint32_t node, unsigned char byte)
 {
     uint32_t i;

@@ -58,7 +58,7 @@ static const char *channel_within(const char *s, size_t n)
     return NULL;
 }
 
-/* A known channel replaces an earlier one; an unknown channel is kept only if there is none yet. */
+/* A known channel replaces an earlier one; an unknown channel is kept only if it is the first. */
 static void take_channel(struct harmony_header *out, const char *s, size_t n)
 {
     const char *known = channel_within(s, n);

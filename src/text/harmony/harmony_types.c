@@ -263,7 +263,7 @@ out:
     return st;
 }
 
-/* The strings of an array joined by " | "; false if there are none. */
+/* The strings of an array joined by " | "; false: there are no strings. */
 static bool append_union(struct buf *out, const json_t *strings, bool quoted)
 {
     const char *separator = "";

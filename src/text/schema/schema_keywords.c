@@ -197,8 +197,8 @@ int64_t schema_count(const json_t *schema, const char *keyword, int64_t absent)
 
 /* ---- types ---- */
 
-/* Without "type": the one type that its keywords apply to, or all types when there is none or more
- * than one. */
+/* Without "type": the one type that its keywords apply to. All types if they apply to no type or to
+ * several types. */
 static unsigned implied_types(const json_t *schema)
 {
     unsigned types = 0;

@@ -14,7 +14,7 @@ enum alphabet {
     N_ALPHABETS
 };
 
-/* The smallest alphabet with this byte; N_ALPHABETS if there is none. */
+/* The smallest alphabet with this byte; N_ALPHABETS: no such alphabet. */
 static inline enum alphabet alphabet_of(unsigned char byte)
 {
     if (byte >= 'a' && byte <= 'z')

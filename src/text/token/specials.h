@@ -33,7 +33,7 @@ CHECKED enum osp_status specials_sort(struct specials *s);
 /* Id of this name, or -1. */
 int32_t specials_find(const struct specials *s, const char *text, size_t n_bytes);
 /* The first name in text, the longest if several start at the same position. Returns its start;
- * n_text_bytes if there is none, and *id and *n_bytes are then not set. */
+ * n_text_bytes: the text has no name, and *id and *n_bytes are not set. */
 size_t specials_search(const struct specials *s, const char *text, size_t n_text_bytes, int32_t *id,
                        size_t *n_bytes);
 
