@@ -47,6 +47,35 @@ static __device__ __forceinline__ struct norm_regs load_partial(const float *x, 
     return regs;
 }
 
+/* Keeps the computed addresses and gates in registers (materialize()). */
+static __device__ __forceinline__ void materialize_ranks(struct ranks *ranks)
+{
+#pragma unroll
+    for (int i = 0; i < RANKS_AT_ONCE; i++) {
+        materialize(ranks->parts[i]);
+        materialize(ranks->gates[i]);
+    }
+}
+
+/* Stores the thread's numbers of a row. */
+static __device__ __forceinline__ void store_partial(float *to, const struct norm_regs &regs,
+                                                     int left)
+{
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        if (has_number(left, i))
+            to[i * NORM_THREADS] = regs.at[i];
+}
+
+/* sum += a rank's expert output times its gate. */
+static __device__ __forceinline__ void add_rank(struct norm_regs *sum, float gate,
+                                                const struct norm_regs &part)
+{
+#pragma unroll
+    for (int k = 0; k < NORM_PER_THREAD; k++)
+        sum->at[k] = __fmaf_rn(gate, part.at[k], sum->at[k]);
+}
+
 /* Everything but the expert outputs may be read before pdl_wait(): the down kernel triggers this
  * launch after its own pdl_wait(), when all earlier kernels have completed. */
 static __global__ void __launch_bounds__(NORM_THREADS)
@@ -67,11 +96,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     struct norm_regs sum = {};
     float factor;
 
-#pragma unroll
-    for (int i = 0; i < RANKS_AT_ONCE; i++) {
-        materialize(ranks.parts[i]);
-        materialize(ranks.gates[i]);
-    }
+    materialize_ranks(&ranks);
     materialize(x);
     materialize(y);
     materialize(normed_to);
@@ -88,18 +113,13 @@ static __global__ void __launch_bounds__(NORM_THREADS)
             parts[i] = load_partial(ranks.parts[i], left);
 #pragma unroll
         for (int i = 0; i < RANKS_AT_ONCE; i++)
-#pragma unroll
-            for (int k = 0; k < NORM_PER_THREAD; k++)
-                if (rank + i < p.e.n_ranks)
-                    sum.at[k] = __fmaf_rn(ranks.gates[i], parts[i].at[k], sum.at[k]);
+            if (rank + i < p.e.n_ranks)
+                add_rank(&sum, ranks.gates[i], parts[i]);
         if (rank + RANKS_AT_ONCE < p.e.n_ranks)
             ranks = ranks_at(p, blockIdx.x, rank + RANKS_AT_ONCE);
     }
     if (!has_x) {
-#pragma unroll
-        for (int i = 0; i < NORM_PER_THREAD; i++)
-            if (has_number(left, i))
-                x[i * NORM_THREADS] = sum.at[i];
+        store_partial(x, sum, left);
         return;
     }
 #pragma unroll

@@ -328,6 +328,35 @@ static __device__ __forceinline__ void multiply_sets(char *fragments, int set_by
     }
 }
 
+/* Loads the inputs of the token's sets; in the warm-up pass (not is_real) it loads no inputs. */
+static __device__ __forceinline__ void prefetch_sets(char *fragments, int set_bytes, int n_sets,
+                                                     const struct decode_experts &p, int token,
+                                                     int n_ranks, bool is_real)
+{
+#pragma unroll 1
+    for (int set = 0; set < n_sets; set++)
+        prefetch_set(fragments + set * set_bytes,
+                     p.units + (token * n_ranks + set * SET) * p.n_units, p.n_units,
+                     is_real ? n_ranks - set * SET : 0, p.down.n_units);
+}
+
+/* Offset of a lane's scales of half tile j in a pair's slot. */
+static __device__ __forceinline__ int scales_offset(const struct decode_experts &p, int j, int lane)
+{
+    return HALVES * MXFP4_TILE_BYTES + j * PAIR_SCALES_BYTES + lane / 4 * LANE_BYTES +
+           half_number(p, j) % UNIT_HALVES / 2 * UNIT_BLOCKS * 2;
+}
+
+/* The gates of the token's experts, by one warp. */
+static __device__ __forceinline__ void store_gates(float *gates, const struct by_lane &mine,
+                                                   int lane, int n_ranks)
+{
+    const float gate = gate_of_lane(mine, n_ranks);
+
+    if (lane < n_ranks)
+        gates[lane] = gate;
+}
+
 /* Grid: blocks of HALVES half tiles, tokens. */
 template <int STAGES, bool HAS_SUMS>
 static __global__ void __maxnreg__(DOWN_REGISTERS)
@@ -348,21 +377,16 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
     struct down_walk<STAGES> walk;
     int tile_scales[HALVES];
 
-    if (w == 0) {
-        const struct by_lane mine = block_topk(ids, token_candidates<HAS_SUMS>(p, token), n_ranks);
-        const float gate = gate_of_lane(mine, n_ranks);
-
-        if (lane < n_ranks)
-            gates[lane] = gate;
-    }
+    if (w == 0)
+        store_gates(gates, block_topk(ids, token_candidates<HAS_SUMS>(p, token), n_ranks), lane,
+                    n_ranks);
     __syncthreads();
     walk_begin(&walk, p, ids, (char *)shared);
     if (is_summed)
         bias = vector_at(p.bias_down, ids[rank_of_thread], row);
 #pragma unroll
     for (int j = 0; j < HALVES; j++)
-        tile_scales[j] = HALVES * MXFP4_TILE_BYTES + j * PAIR_SCALES_BYTES + lane / 4 * LANE_BYTES +
-                         half_number(p, j) % UNIT_HALVES / 2 * UNIT_BLOCKS * 2;
+        tile_scales[j] = scales_offset(p, j, lane);
 #pragma unroll 1
     for (int pass = WARMUP_PASS; pass < N_PASSES; pass++) {
         const bool is_real = pass == FINAL_PASS;
@@ -374,11 +398,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
         }
         if (is_real && p.x != NULL && is_summed && rank_of_thread == 0)
             before = __ldcg(p.x + at);
-#pragma unroll 1
-        for (int set = 0; set < n_sets; set++)
-            prefetch_set(fragments + set * set_bytes,
-                         p.units + (token * n_ranks + set * SET) * p.n_units, p.n_units,
-                         is_real ? n_ranks - set * SET : 0, n_units);
+        prefetch_sets(fragments, set_bytes, n_sets, p, token, n_ranks, is_real);
         multiply_sets(fragments, set_bytes, n_sets, w, &walk, p, ids, is_real, tile_scales);
         __syncthreads();
         if (is_summed)

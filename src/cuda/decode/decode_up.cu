@@ -287,6 +287,16 @@ static __device__ __forceinline__ struct up_items up_items_of(const struct decod
             1.0f / (float)n_of_expert};
 }
 
+/* A gated unit, from the sums of an item: `at` is the row of its gate. */
+template <class SHAPE>
+static __device__ __forceinline__ uint16_t gated_unit(const float *sums, int at, float2 bias,
+                                                      const struct decode_experts &p)
+{
+    return half_bits(swiglu(sum_of_warps<true>(sums, at, SHAPE::TILES, 1) + bias.x,
+                            sum_of_warps<true>(sums, at + 1, SHAPE::TILES, 1) + bias.y, p.limit,
+                            p.alpha));
+}
+
 /* Grid: blocks that share the items of a token, tokens. Gated units are stored as FP16, the input
  * format of the down kernel. */
 template <class SHAPE, bool HAS_SUMS>
@@ -361,9 +371,8 @@ static __global__ void __maxnreg__(UP_REGISTERS)
             const float2 bias = pair_of_bits(p.bias_up, bias_bits);
             const int at = threadIdx.x % GATED * 2;
 
-            p.units[(token * p.n_ranks + rank) * p.n_units + unit] = half_bits(swiglu(
-                sum_of_warps<true>(from, at, SHAPE::TILES, 1) + bias.x,
-                sum_of_warps<true>(from, at + 1, SHAPE::TILES, 1) + bias.y, p.limit, p.alpha));
+            p.units[(token * p.n_ranks + rank) * p.n_units + unit] =
+                gated_unit<SHAPE>(from, at, bias, p);
         }
     }
     copy_wait<0>();
