@@ -151,8 +151,7 @@ struct rope some_rope(int head_dim);
 /* A KV cache full of NaN. */
 struct tensor cache_of(enum dtype dtype, int n_pages, int n_heads, int head_dim);
 
-/* ---- the parts: cases of a stage, and its time for n_rows rows at the shapes of gpt-oss-20b
- * ---- */
+/* ---- cases of each stage, and its time for n_rows rows at the shapes of gpt-oss-20b ---- */
 
 enum { C20 = 2880, F20 = 2880, H20 = 64, K20 = 8, D20 = 64, E20 = 32, A20 = 4 };
 enum { V20 = 201088 / 8 }; /* an eighth of the output head: its time is proportional */

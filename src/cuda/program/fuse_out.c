@@ -1,10 +1,11 @@
 /* attn_out, the residual with its norm, and the router.
  *
  * One to four decode rows: the output projection adds to the residual stream, and on Hopper its
- * epilogue has the router's products of what it has made. Five to 64: the router's kernel does the
- * residual and the norm. More, or with prefill rows beside: a kernel each. Where the table has
- * DECODE_OUT or DECODE_ROUTE for the GPU, the norm behind attn_out is by partial sums
- * (partial_norm.cuh) in every kernel, so that bits do not depend on the number of rows. */
+ * epilogue multiplies the columns that it has computed by the router's weights. Five to 64: the
+ * router's kernel does the residual and the norm. More rows, or prefill rows in the same step: one
+ * kernel per op. If the table has DECODE_OUT or DECODE_ROUTE for the GPU, the norm after attn_out
+ * uses partial sums (partial_norm.cuh) in every kernel, so that bits do not depend on the number of
+ * rows. */
 #include "cuda/program/fuse_internal.h"
 
 /* ---- norms ---- */
