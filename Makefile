@@ -279,8 +279,8 @@ CUDA_CHECK_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/c
 $(CUDA_CHECK_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 $(BUILD)/kernels.a: $(CU_OBJ)
 	@rm -f $@ && ar rcs $@ $^
-$(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/common/kernel_table.o \
-                $(BUILD)/obj/src/cuda/common/launch_list.o \
+$(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/launch/kernel_table.o \
+                $(BUILD)/obj/src/cuda/launch/launch_list.o \
                 $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
@@ -289,9 +289,9 @@ $(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a $(BU
 # The test of launch lists needs nvcc for the launchers in .cu files, and no GPU.
 CUDA_HOST_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cuda_host/*.c))
 $(CUDA_HOST_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
-$(CUDA_HOST_TEST): $(CUDA_HOST_OBJ) $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/common/launch_list.o \
+$(CUDA_HOST_TEST): $(CUDA_HOST_OBJ) $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/launch/launch_list.o \
                    $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
-                   $(BUILD)/obj/src/cuda/device/options.o \
+                   $(BUILD)/obj/src/cuda/device/options.o $(BUILD)/obj/src/cuda/program/step_counts.o \
                    $(filter %/print_list.o %/hazards.o,$(CUDA_OBJ)) \
                    $(foreach o,$(CUDA_OBJ),$(if $(findstring /program/fuse,$(o)),$(o))) \
                    $(BUILD)/libosprey.a
@@ -327,7 +327,7 @@ cuda-free: ## Build build-free/osprey-cuda.so without batch invariance, to measu
 
 # The part of the plug-in that needs no CUDA.
 $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
-                   $(BUILD)/obj/src/cuda/device/options.o \
+                   $(BUILD)/obj/src/cuda/device/options.o $(BUILD)/obj/src/cuda/program/step_counts.o \
                                          $(BUILD)/obj/src/cuda/device/options.o
 
 # The program with a device that computes nothing, and the clients of the load tests (tests/load).

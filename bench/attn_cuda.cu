@@ -6,7 +6,7 @@
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/attn_cuda bench/attn_cuda.cu \
  *         build/obj/src/cuda/attention/attn_{decode,one_block,window,prefill,sm90}.cu.o \
- *         build/obj/src/cuda/common/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/attn_cuda [brief|decode|prompt]... */
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +18,7 @@ extern "C" {
 #include "backend/kv_page.h"
 }
 #include "cuda/attention/attn.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 
 static __global__ void nothing(void)
 {

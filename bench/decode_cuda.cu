@@ -7,7 +7,7 @@
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
  *         build/obj/src/cuda/decode/decode_{qkv,out,matmul,up,down}.cu.o \
  *         build/obj/src/cuda/attention/attn_{decode,one_block,window}.cu.o \
- *         build/obj/src/cuda/common/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <cstdio>
 #include <cstdlib>

@@ -6,7 +6,7 @@
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/gemm_cuda bench/gemm_cuda.cu \
  *         build/obj/src/cuda/prefill/{gemm_sm90,operand,expert_lists}.cu.o \
- *         build/obj/src/cuda/common/{launch_list,kernel_table}.o
+ *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o
  *     build/gemm_cuda [TOKENS]... */
 #include <cstdio>
 #include <cstdlib>

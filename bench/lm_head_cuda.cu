@@ -3,7 +3,7 @@
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/lm_head_cuda bench/lm_head_cuda.cu \
  *         build/obj/src/cuda/decode/decode_{gemm,head}.cu.o \
- *         build/obj/src/cuda/common/{launch_list,kernel_table}.o
+ *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o
  *     build/lm_head_cuda [rows...] */
 #include <cstdlib>
 

@@ -5,7 +5,7 @@
 #define BENCH_RUN_LAUNCHES_H
 
 #include "check_cuda.h"
-#include "cuda/common/kernel_table.h"
+#include "cuda/launch/kernel_table.h"
 
 /* The kernels of the current device. */
 static struct kernel_table *device_kernels(void)

@@ -4,7 +4,7 @@
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/sample_cuda bench/sample_cuda.cu \
  *         build/obj/src/cuda/sampling/sample.cu.o \
- *         build/obj/src/cuda/common/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/sample_cuda [brief]       brief: one row, launched once, for compute-sanitizer */
 #include <cmath>
 #include <cstdio>
@@ -16,7 +16,7 @@
 extern "C" {
 #include "backend/batch.h"
 }
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 
 enum { V = 201088, ROWS_MAX = 64, SEEN = 2000, BIASES = 300, LAUNCHES = 20, RUNS = 8 };
 

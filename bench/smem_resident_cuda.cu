@@ -5,7 +5,7 @@
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/smem_resident_cuda \
  *         bench/smem_resident_cuda.cu build/obj/src/cuda/decode/decode_{gemm,smem_resident}.cu.o \
- *         build/obj/src/cuda/common/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/smem_resident_cuda [rows...] */
 #include <cstdlib>
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "cuda/common/kernel_table.h"
+#include "cuda/launch/kernel_table.h"
 #include "cuda/common/block_scaled.h"
 #include "cuda/common/mxfp8.h"
 

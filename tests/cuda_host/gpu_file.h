@@ -3,7 +3,7 @@
 #ifndef TESTS_CUDA_HOST_GPU_FILE_H
 #define TESTS_CUDA_HOST_GPU_FILE_H
 
-#include "cuda/common/gpu_desc.h"
+#include "cuda/launch/gpu_desc.h"
 
 enum { GPU_FILE_KERNELS_MAX = 512, GPU_FILE_NAME_BYTES = 160 };
 

@@ -19,8 +19,8 @@ CLEAN = {
     "src/serve/core/serve.h": "\n",
     "src/cli/main.c": '#include "serve/core/serve.h"\n#include "osprey.h"\n#include <histedit.h>\n',
     "src/cpu/kernels/kernels_avx2.c": "#include <immintrin.h>\n",
-    "src/cuda/common/launch.h": '#include "backend/backend.h"\n',
-    "src/cuda/decode/decode.h": '#include "cuda/common/launch.h"\n',
+    "src/cuda/launch/launch.h": '#include "backend/backend.h"\n',
+    "src/cuda/decode/decode.h": '#include "cuda/launch/launch.h"\n',
     "src/cuda/program/step.c": '#include "cuda/decode/decode.h"\n',
     "examples/embed.c": "#include <osprey.h>\n#include <stdio.h>\n",
 }

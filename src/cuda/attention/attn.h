@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "backend/args.h"
-#include "cuda/common/launch_list.h"
+#include "cuda/launch/launch_list.h"
 #include "cuda/common/order.h"
 
 #ifdef __cplusplus

@@ -16,7 +16,7 @@
 
 #include "backend/kv_page.h"
 #include "cuda/attention/attn.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum {

@@ -18,7 +18,7 @@
 #include "cuda/attention/attn_transpose.cuh"
 #include "cuda/attention/attn_weights.cuh"
 #include "cuda/common/pdl.cuh"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 
 enum {
     CONSUMERS = 3,

@@ -4,8 +4,8 @@
  * One block per row; 16 bytes per thread if the rows have a multiple of four floats. Memory
  * traffic: each row is read and written once. One launch per step, of at most a few hundred
  * rows. */
-#include "cuda/common/launch.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch.h"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/pdl.cuh"
 
 enum { THREADS = 256, FLOATS_OF_PIECE = 4 };

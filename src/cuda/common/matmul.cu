@@ -15,8 +15,8 @@
  * repeatedly.
  *
  * Weights in other layouts (F32) use a scalar kernel: one warp per row, in float32. */
-#include "cuda/common/launch.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch.h"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/layout.h"
 #include "cuda/common/mma.cuh"
 #include "cuda/common/swiglu.cuh"

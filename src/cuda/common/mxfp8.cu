@@ -1,7 +1,7 @@
 /* Quantizes rows of floats to MXFP8: one block per row, eight columns per thread. Reads 4 bytes per
  * column and writes one; memory bound. */
 #include "cuda/common/mxfp8.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/mxfp8.cuh"
 
 enum { THREADS = 256, LANE_COLUMNS = 8, BLOCK_LANES = MXFP4_BLOCK / LANE_COLUMNS };

@@ -4,7 +4,7 @@
 #ifndef CUDA_COMMON_MXFP8_H
 #define CUDA_COMMON_MXFP8_H
 
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 #include "cuda/common/layout.h"
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 #ifndef CUDA_DECODE_DECODE_H
 #define CUDA_DECODE_DECODE_H
 
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
  * job_tokens. Bound by latency. */
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/pdl.cuh"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 
 enum {
     GROUP_THREADS = 1024,

@@ -3,7 +3,7 @@
 #ifndef CUDA_DECODE_DECODE_LAUNCH_CUH
 #define CUDA_DECODE_DECODE_LAUNCH_CUH
 
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/ring.cuh"
 

@@ -11,7 +11,7 @@
 #include "cuda/common/mma.cuh"
 #include "cuda/common/norm.cuh"
 #include "cuda/common/pdl.cuh"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/ring.cuh"
 
 enum { TOKEN_BLOCK_BYTES = MXFP4_BLOCK * 2 };

@@ -1,7 +1,7 @@
 /* Top-k routing: the A largest logits of a row, descending, ties to the lower id, and the softmax
  * over those A. One warp per row; the E logits are read A times, from L1. */
-#include "cuda/common/launch.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch.h"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { WARPS = 4 };

@@ -7,7 +7,7 @@
 #include "cuda/common/mxfp8.cuh"
 #include "cuda/decode/partial_norm.cuh"
 #include "cuda/common/pdl.cuh"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/rope_cache.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / WARP_LANES };

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
-#include "cuda/common/kernel_table.h"
-#include "cuda/common/launch.h"
-#include "cuda/common/workspaces.h"
+#include "cuda/launch/kernel_table.h"
+#include "cuda/launch/launch.h"
+#include "cuda/launch/workspaces.h"
 #include "cuda/device/kernel_config.h"
 #include "cuda/device/tuning.h"
 

@@ -1,6 +1,6 @@
 /* Roofline kernels: memory read bandwidth, and bf16 MMA throughput with operands in registers.
  * Stage speeds are reported relative to these; no stage reads its weights faster. */
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 #include "cuda/common/mma.cuh"
 
 enum {

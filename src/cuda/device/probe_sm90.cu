@@ -1,7 +1,7 @@
 /* Roofline kernel for Hopper: wgmma throughput, A from registers and one tile of B in shared
  * memory, as in the prefill GEMM. The operands are not constant: zeros use less power and so run
  * faster. */
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 #include "cuda/common/layout.h"
 #include "cuda/common/wgmma.cuh"
 

@@ -1,7 +1,7 @@
 /* Upload of the batch and download of the results between two steps. Each is one kernel that
  * accesses mapped host memory. Neither waits for a copy engine, and the next step is in the stream
  * before this one ends. */
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 128, PIECE_INTS = 4 };
 

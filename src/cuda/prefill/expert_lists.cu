@@ -3,7 +3,7 @@
  * computes offsets by a prefix sum, and scatters the entries. The order of an expert's entries is
  * not deterministic; no sum depends on it. Bound by latency and by shared-memory atomics. */
 #include "cuda/prefill/gemm.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { LIST_THREADS = 1024, LIST_WARPS = LIST_THREADS / WARP_LANES, SUM_THREADS = 256 };

@@ -1,8 +1,8 @@
 /* MoE permutation for the experts stage, and the sum of a token's expert outputs. One block orders
  * the entries (a token at one of its experts) by expert, then by token. The outputs of a token's
  * experts are added in rank order. Everything stays on the device: the host needs no counts. */
-#include "cuda/common/launch.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch.h"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { GROUP_THREADS = 1024, GROUP_WARPS = GROUP_THREADS / WARP_LANES, COMBINE_THREADS = 256 };

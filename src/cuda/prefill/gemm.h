@@ -5,7 +5,7 @@
 #ifndef CUDA_PREFILL_GEMM_H
 #define CUDA_PREFILL_GEMM_H
 
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 #include "cuda/common/layout.h"
 
 #ifdef __cplusplus

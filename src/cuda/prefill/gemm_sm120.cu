@@ -11,7 +11,7 @@
  * the first read. Every sum runs over the columns in order in one accumulator: a token's bits
  * depend neither on other tokens nor on the tile. */
 #include "cuda/common/mma_block_scaled.cuh"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/mxfp8.cuh"
 #include "cuda/prefill/mxfp8_ring.cuh"
 #include "cuda/common/swiglu.cuh"

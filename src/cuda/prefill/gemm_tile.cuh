@@ -3,7 +3,7 @@
 #ifndef CUDA_PREFILL_GEMM_TILE_CUH
 #define CUDA_PREFILL_GEMM_TILE_CUH
 
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/prefill/gemm.h"
 
 enum {

@@ -2,7 +2,7 @@
  * stores it to every copy of the row. Reads 4 bytes per number and writes 2 per copy; memory
  * bound. */
 #include "cuda/prefill/gemm.h"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/mma.cuh"
 
 enum { THREADS_MAX = 384, PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES };

@@ -8,7 +8,7 @@
 #define CUDA_PROGRAM_FUSE_H
 
 #include "backend/program.h"
-#include "cuda/common/launch_list.h"
+#include "cuda/launch/launch_list.h"
 #include "cuda/device/kernel_config.h"
 #include "cuda/program/workspace.h"
 

@@ -57,6 +57,8 @@ static inline bool is_stage(const struct fuse *f, int i, enum stage stage)
 
 /* The arguments of op i; in the tail, with its rows in place of the batch's. */
 void op_args(const struct fuse *f, int i, union stage_args *out);
+/* The last op before op i that writes the tensor; -1: none. */
+int last_writer(const struct fuse *f, int i, const struct tensor *t);
 /* Whether the caller, or an op after op i other than `but`, reads the contents that op i leaves in
  * the tensor. */
 bool is_read_after(const struct fuse *f, int i, int but, const struct tensor *t);
@@ -105,6 +107,8 @@ static inline bool is_fused_width(int64_t n_columns)
 
 /* ---- touches of the launches since f->first: the first one reads, the last one writes ---- */
 
+/* A note of one launch. */
+void touch(struct fuse *f, int launch, enum touch_kind kind, int tensor, int workspace, int op);
 void reads(struct fuse *f, int op, const struct tensor *t);
 void reads_id(struct fuse *f, int op, int id);
 void writes_id(struct fuse *f, int op, int id);
@@ -128,14 +132,39 @@ void set_op(struct fuse *f, int op);
 
 /* ---- stages: each function returns the number of ops that its launches cover ---- */
 
+int fuse_qkv(struct fuse *f, int i);
 int fuse_attn(struct fuse *f, int i);
 /* With the residual, its norm and the router, if one kernel does more than attn_out. */
 int fuse_attn_out(struct fuse *f, int i);
 int fuse_residual(struct fuse *f, int i); /* may include the router */
 int fuse_router(struct fuse *f, int i);
 int fuse_experts(struct fuse *f, int i); /* may include the residual */
+int fuse_logits(struct fuse *f, int i);
+int fuse_sample(struct fuse *f, int i);
 
-/* fuse_out.c */
+/* fuse_qkv.c: the rows of y for a kernel that can norm its inputs: y itself, or x whose deferred norm
+ * they are; and the notes of what such a kernel touches. */
+struct decode_rows normed_rows_of(const struct fuse *f, const struct tensor *y);
+void reads_normed_rows(struct fuse *f, int i, const struct tensor *y, bool has_y);
+/* Whether QKV, rotation and KV cache of these rows are one kernel. */
+bool is_fused_qkv(const struct fuse *f, const struct attn_qkv_args *a);
+
+/* fuse_router.c */
+/* The router of decode rows: of y, or of x with the factors of the norm, if a norm has computed y. */
+struct decode_router router_of(const struct fuse *f, const struct router_args *a);
+/* Whether decode rows, in any number, use the router matmul by columns; it depends on the model and
+ * the GPU only. */
+bool is_by_columns(const struct fuse *f, const struct router_args *a);
+void touch_router(struct fuse *f, int i, const struct router_args *a);
+/* The router matmul of a few rows, which its kernel can normalize (residual op i - 1; NULL: y is
+ * there): whether it takes these, and its launch. */
+bool takes_router_logits(const struct fuse *f, const struct router_args *a);
+bool launch_router_logits(struct fuse *f, int i, const struct router_args *a,
+                          const struct residual_rmsnorm_args *residual);
+/* ids and gates of all rows from their logits. */
+void launch_topk_of(struct fuse *f, int i, const struct router_args *a);
+
+/* fuse_residual.c */
 /* Whether the kernel of op i can do the norm of the residual op on its inputs (fuse.c). */
 bool takes_norm(const struct fuse *f, int i, int residual);
 /* Whether kernels that fuse the norm can read its weights. */

@@ -1,7 +1,7 @@
 /* The versions that launches read, against those that the program's order asks for. */
 #include "cuda/program/hazards.h"
 
-#include "cuda/common/workspaces.h"
+#include "cuda/launch/workspaces.h"
 #include "cuda/program/print_list.h"
 
 enum { NO_OP = -1 /* the version of before the step */ };

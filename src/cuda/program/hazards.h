@@ -4,7 +4,7 @@
 #define CUDA_PROGRAM_HAZARDS_H
 
 #include "backend/program.h"
-#include "cuda/common/launch_list.h"
+#include "cuda/launch/launch_list.h"
 #include "cuda/program/fuse.h"
 
 /* OSP_EINTERNAL with the launch, the kernel, the tensor and the op, if the list of these counts

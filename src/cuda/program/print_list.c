@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "cuda/common/workspaces.h"
+#include "cuda/launch/workspaces.h"
 
 enum {
     TEXT_BYTES = 192,    /* of a column */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "backend/program.h"
-#include "cuda/common/launch_list.h"
+#include "cuda/launch/launch_list.h"
 
 /* Prints a header and one line for each launch:
  *

@@ -1,11 +1,11 @@
-/* Sizes of the workspaces and offsets of their parts (common/workspaces.h names them). fuse() uses
+/* Sizes of the workspaces and offsets of their parts (launch/workspaces.h names them). fuse() uses
  * them for a step, and workspace.c for the largest step. */
 #ifndef CUDA_PROGRAM_WORKSPACE_H
 #define CUDA_PROGRAM_WORKSPACE_H
 
 #include "cuda/attention/attn.h"
 #include "cuda/decode/decode.h"
-#include "cuda/common/workspaces.h"
+#include "cuda/launch/workspaces.h"
 #include "cuda/prefill/gemm.h"
 
 /* The random numbers of samples, which lie in front of the batch. */

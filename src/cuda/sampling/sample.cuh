@@ -5,9 +5,9 @@
 #define CUDA_SAMPLING_SAMPLE_CUH
 
 #include "backend/logits_process.h"
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 #include "cuda/common/pdl.cuh"
-#include "cuda/common/launch_kernel.cuh"
+#include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum {

@@ -2,7 +2,7 @@
  * (backend/random_weights.h); one word of eight bytes per thread and iteration. Bound by integer
  * multiplications, a few instructions per byte. At start-up the packing that follows takes as
  * long. */
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 4096 };
 

@@ -1,7 +1,7 @@
 /* Packs weights into the layout of the matrix kernels (layout.h), 16 bytes of a lane per thread.
  * Reads and writes each byte once: memory bound. At start-up the copy from the host takes far
  * longer. */
-#include "cuda/common/launch.h"
+#include "cuda/launch/launch.h"
 #include "cuda/common/layout.h"
 
 enum { THREADS = 256 };

@@ -1,8 +1,8 @@
 /* Workspaces: device memory that stages need besides their arguments. It is allocated when a model
  * is opened, in the sizes of the largest step (program/workspace.h), so that no step can run out of
  * memory. */
-#ifndef CUDA_COMMON_WORKSPACES_H
-#define CUDA_COMMON_WORKSPACES_H
+#ifndef CUDA_LAUNCH_WORKSPACES_H
+#define CUDA_LAUNCH_WORKSPACES_H
 
 #include <stddef.h>
 

@@ -2,15 +2,15 @@
  * their kernels to a launch list (launch_list.h) and touch no device. Launchers that take a stream
  * launch at once; the caller checks cudaGetLastError(). Pointers are device pointers unless marked
  * host. */
-#ifndef CUDA_COMMON_LAUNCH_H
-#define CUDA_COMMON_LAUNCH_H
+#ifndef CUDA_LAUNCH_LAUNCH_H
+#define CUDA_LAUNCH_LAUNCH_H
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 
 #include "backend/args.h"
 #include "backend/random_weights.h"
-#include "cuda/common/launch_list.h"
+#include "cuda/launch/launch_list.h"
 
 #ifdef __cplusplus
 extern "C" {

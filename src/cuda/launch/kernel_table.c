@@ -1,4 +1,4 @@
-#include "cuda/common/kernel_table.h"
+#include "cuda/launch/kernel_table.h"
 
 enum { PARAMS_MAX = 16 };
 

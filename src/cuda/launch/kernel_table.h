@@ -1,11 +1,11 @@
 /* The kernels as compiled for the opened device: facts that launch lists depend on, queried once,
  * and the attributes that were set on each kernel. */
-#ifndef CUDA_COMMON_KERNEL_TABLE_H
-#define CUDA_COMMON_KERNEL_TABLE_H
+#ifndef CUDA_LAUNCH_KERNEL_TABLE_H
+#define CUDA_LAUNCH_KERNEL_TABLE_H
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/common/launch_list.h"
+#include "cuda/launch/launch_list.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /* The properties of a GPU that launch lists depend on: limits of the device, and facts of its
  * compiled kernels. kernel_table_init() (kernel_table.h) fills it when a device is opened; tests
  * read it from a recorded file. */
-#ifndef CUDA_COMMON_GPU_DESC_H
-#define CUDA_COMMON_GPU_DESC_H
+#ifndef CUDA_LAUNCH_GPU_DESC_H
+#define CUDA_LAUNCH_GPU_DESC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* How launchers append a kernel to a launch list. */
-#ifndef CUDA_COMMON_LAUNCH_KERNEL_CUH
-#define CUDA_COMMON_LAUNCH_KERNEL_CUH
+#ifndef CUDA_LAUNCH_LAUNCH_KERNEL_CUH
+#define CUDA_LAUNCH_LAUNCH_KERNEL_CUH
 
 #include <cuda_runtime.h>
 #include <string.h>
 
-#include "cuda/common/launch_list.h"
+#include "cuda/launch/launch_list.h"
 
 enum { KERNEL_NAME_BYTES = 160 };
 

@@ -1,4 +1,4 @@
-#include "cuda/common/launch_list.h"
+#include "cuda/launch/launch_list.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,14 +2,14 @@
  * parameters. The launchers (functions launch_*) append to a list and touch no device, so that a
  * list can be made and checked on a host without a GPU. launch_list_run() (kernel_table.h) runs
  * it. */
-#ifndef CUDA_COMMON_LAUNCH_LIST_H
-#define CUDA_COMMON_LAUNCH_LIST_H
+#ifndef CUDA_LAUNCH_LAUNCH_LIST_H
+#define CUDA_LAUNCH_LAUNCH_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda/common/gpu_desc.h"
+#include "cuda/launch/gpu_desc.h"
 
 #ifdef __cplusplus
 extern "C" {
