@@ -33,12 +33,12 @@
 #define UNIT_LIMIT_S 60
 #endif
 
-static int unit_run(const char *group, const struct CMUnitTest *tests, size_t n)
+static inline int unit_run(const char *group, const struct CMUnitTest *tests, size_t n)
 {
     return _cmocka_run_group_tests(group, tests, n, NULL, NULL) == 0 ? 0 : 1;
 }
 
-static int unit_run_named(const struct CMUnitTest *tests, size_t n, const char *name)
+static inline int unit_run_named(const struct CMUnitTest *tests, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(tests[i].name, name) == 0)
@@ -47,7 +47,7 @@ static int unit_run_named(const struct CMUnitTest *tests, size_t n, const char *
     return 2;
 }
 
-static int unit_main(const struct CMUnitTest *tests, size_t n, const char *word)
+static inline int unit_main(const struct CMUnitTest *tests, size_t n, const char *word)
 {
     if (!word)
         return unit_run("all", tests, n);
