@@ -57,7 +57,7 @@ bool takes_norm(const struct fuse *f, int i, int residual)
     union stage_args args, from;
     const struct tensor *y = &from.residual_rmsnorm.y;
 
-    if (op_at(f, i) == NULL || !is_few(f))
+    if (op_at(f, i) == NULL || !is_fused_batch(f))
         return false;
     op_args(f, residual, &from);
     op_args(f, i, &args);

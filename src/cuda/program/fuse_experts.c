@@ -67,14 +67,14 @@ static bool fits(const struct fuse *f, const struct experts_args *a, const struc
 {
     struct decode_grouped g = grouped_of(f, a, r);
 
-    return is_few(f) ? decode_down_fits(f->list, &g.e) : decode_grouped_fits(f->list, &g);
+    return is_fused_batch(f) ? decode_down_fits(f->list, &g.e) : decode_grouped_fits(f->list, &g);
 }
 
 bool takes_experts(const struct fuse *f, int i, int router)
 {
     union stage_args args, from;
     const struct experts_args *a = &args.experts;
-    const enum kernel kernel = is_few(f) ? KERNEL_DECODE_ENTRIES : KERNEL_DECODE_GROUPED;
+    const enum kernel kernel = is_fused_batch(f) ? KERNEL_DECODE_ENTRIES : KERNEL_DECODE_GROUPED;
 
     if (!is_stage(f, i, STAGE_experts) || !is_stage(f, router, STAGE_router))
         return false;
@@ -376,8 +376,8 @@ int fuse_experts(struct fuse *f, int i)
 
     op_args(f, i, &args);
     if (i > 0 && takes_experts(f, i, i - 1))
-        return is_few(f) ? launch_few(f, i, a, i - 1)
-                         : launch_grouped(f, i, a, i - 1, f->router == ROUTER_TOPK);
+        return is_fused_batch(f) ? launch_few(f, i, a, i - 1)
+                                 : launch_grouped(f, i, a, i - 1, f->router == ROUTER_TOPK);
     launch_phases(f, a);
     return 1;
 }

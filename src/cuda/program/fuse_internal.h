@@ -84,7 +84,7 @@ static inline bool is_decode(const struct fuse *f)
 }
 
 /* Few enough rows for the kernels that normalize their inputs and process experts row by row. */
-static inline bool is_few(const struct fuse *f)
+static inline bool is_fused_batch(const struct fuse *f)
 {
     return f->n_rows <= DECODE_FUSED_MAX;
 }
@@ -142,15 +142,15 @@ int fuse_experts(struct fuse *f, int i); /* may include the residual */
 int fuse_logits(struct fuse *f, int i);
 int fuse_sample(struct fuse *f, int i);
 
-/* fuse_qkv.c: the rows of y for a kernel that can norm its inputs: y itself, or x whose deferred norm
- * they are; and the notes of what such a kernel touches. */
+/* fuse_qkv.c: the rows of y for a kernel that can norm its inputs: y itself, or x whose deferred
+ * norm they are; and the notes of what such a kernel touches. */
 struct decode_rows normed_rows_of(const struct fuse *f, const struct tensor *y);
 void reads_normed_rows(struct fuse *f, int i, const struct tensor *y, bool has_y);
 /* Whether QKV, rotation and KV cache of these rows are one kernel. */
 bool is_fused_qkv(const struct fuse *f, const struct attn_qkv_args *a);
 
 /* fuse_router.c */
-/* The router of decode rows: of y, or of x with the factors of the norm, if a norm has computed y. */
+/* The router of decode rows: of y, or, if a norm has computed y, of x with the norm's factors. */
 struct decode_router router_of(const struct fuse *f, const struct router_args *a);
 /* Whether decode rows, in any number, use the router matmul by columns; it depends on the model and
  * the GPU only. */

@@ -107,12 +107,12 @@ static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
         has_router = router->y.id == residual->y.id;
     }
     if (has_router && is_by_columns(f, router)) {
-        if (is_plain_norm(residual) && router->br.layout != LAYOUT_PACKED && is_few(f) &&
+        if (is_plain_norm(residual) && router->br.layout != LAYOUT_PACKED && is_fused_batch(f) &&
             takes_experts(f, i + 3, i + 2)) {
             launch_out_router(f, i, a, residual, router);
             return 3;
         }
-    } else if (has_router && takes_router_logits(f, router) && is_few(f)) {
+    } else if (has_router && takes_router_logits(f, router) && is_fused_batch(f)) {
         launch_out(f, i, a, residual);
         if (launch_router_logits(f, i + 2, router, residual)) {
             if (!takes_experts(f, i + 3, i + 2))

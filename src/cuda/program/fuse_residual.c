@@ -53,8 +53,8 @@ static bool takes_residual(const struct fuse *f, int i, const struct residual_rm
 {
     union stage_args next;
 
-    if (!is_behind_out(f, i) || is_few(f) || f->n_rows > DECODE_RMSNORM_MAX || !is_decode(f) ||
-        !is_plain_norm(a) || !is_stage(f, i + 1, STAGE_router) ||
+    if (!is_behind_out(f, i) || is_fused_batch(f) || f->n_rows > DECODE_RMSNORM_MAX ||
+        !is_decode(f) || !is_plain_norm(a) || !is_stage(f, i + 1, STAGE_router) ||
         tuning_row_of(f, STAGE_router, WEIGHTS_BF16, PHASE_DECODE, f->n_rows)->kernel !=
             KERNEL_DECODE_ROUTE)
         return false;

@@ -24,9 +24,9 @@ static inline bool grammar_source_is_empty(const struct grammar_source *s)
 
 /* Checks that need no compilation: OSP_EINVAL that names the field. */
 CHECKED enum osp_status request_grammar_check(const struct osp_request_options *opt);
-/* Compiles and sets r->grammar, in an engine of this process: up to a tenth of a second for a grammar,
- * and CALLS_WORK_MAX of COMPILE_WORK_MAX times that for functions. OSP_EINVAL that names the
- * field: the grammar is not valid. */
+/* Compiles and sets r->grammar, in an engine of this process: up to a tenth of a second for a
+ * grammar, and CALLS_WORK_MAX of COMPILE_WORK_MAX times that for functions. OSP_EINVAL that names
+ * the field: the grammar is not valid. */
 CHECKED enum osp_status request_grammar_make(struct osp_request *r, const struct osp_engine *engine,
                                              const struct grammar_source *source);
 

@@ -81,7 +81,7 @@ static void fill_sample(struct filling *f, const struct seq *q)
     sampling_state_fill(&q->lists, seq_n_known(q) - q->n_prompt, f->batch, out, &f->lists);
 }
 
-/* Samples the row of a prompt's position for the log-probability of the prompt's next token. */
+/* Samples at a prompt position, for the log-probability of the next prompt token. */
 static void fill_prompt_logprobs(struct filling *f, const struct seq *q, int position, int row)
 {
     struct batch_bias *biases = writable(f->batch, f->batch->offset_biases);

@@ -25,8 +25,8 @@ static inline int seq_n_logprobs_done(const struct seq *q)
                : 0;
 }
 
-/* Of its rows in the planned step, those whose logits give prompt_logprobs. The last row of a
- * prompt is not one of them: it is sampled. */
+/* Of its rows in the planned step, those whose logits give prompt_logprobs. The prompt's last row
+ * is not one of them: it is sampled. */
 static inline int seq_n_logprobs(const struct seq *q)
 {
     int end = q->n_stored + q->n_rows, n;

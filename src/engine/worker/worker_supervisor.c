@@ -260,13 +260,13 @@ static uint64_t silence_ns(const struct worker_client *r, uint64_t now_ns)
 
 void worker_client_live_health(const struct worker_client *r, struct osp_engine_health *out)
 {
-    int tell_ms = r->silence_ms / 2 < WEDGED_MS ? r->silence_ms / 2 : WEDGED_MS;
+    int wedged_ms = r->silence_ms / 2 < WEDGED_MS ? r->silence_ms / 2 : WEDGED_MS;
     uint64_t silent_ns = silence_ns(r, clock_ns());
 
     *out = r->health;
     if (out->state == OSP_ENGINE_DEAD)
         out->state = OSP_ENGINE_RESTARTING;
-    if (silent_ns < MS(tell_ms))
+    if (silent_ns < MS(wedged_ms))
         return;
     out->state = OSP_ENGINE_WEDGED;
     snprintf(out->reason, sizeof out->reason,
