@@ -408,7 +408,10 @@ static enum osp_status checked_run(struct backend *be, struct compiled *compiled
         assert(batch_sample_index(BATCH_TOKENS(b)[i]) < c->n_samples);
     for (int i = 0; i < p->program->n_ops; i++)
         fit_batch(p->program->ops[i].stage, &p->args[i], b);
-    c->n_samples = b->n_samples;
+    for (int i = 0; i < p->program->n_ops; i++)
+        if (p->program->ops[i].stage ==
+            STAGE_sample) /* others leave the last samples as they are */
+            c->n_samples = b->n_samples;
     return c->ops->run(c->be, p->compiled, b, ticket);
 }
 

@@ -12,6 +12,8 @@ static enum osp_status compile(struct model *m, int i)
     TRY(program_range(&s->program, &m->program, i, 1));
     TRY(m->ops->compile(m->be, &s->program, &s->compiled));
 out:
+    if (st != OSP_OK)
+        program_free(&s->program);
     return st;
 }
 

@@ -1,6 +1,6 @@
 /* Prefill rows as MXFP8, and their products with MXFP4 weights by block-scaled MMAs: native on
- * sm_120a and sm_121a, emulated elsewhere (mma_block_scaled.cuh). Launchers enqueue their kernels
- * on the stream and return; pointers are device pointers unless marked host. */
+ * sm_120a and sm_121a, emulated elsewhere (mma_block_scaled.cuh). Launchers append their kernels
+ * to the launch list; pointers are device pointers unless marked host. */
 #ifndef CUDA_COMMON_MXFP8_H
 #define CUDA_COMMON_MXFP8_H
 

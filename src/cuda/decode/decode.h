@@ -3,9 +3,9 @@
  * knows which weights it needs.
  *
  * Kernel arguments are kept small: arguments and code are fetched from memory again by every kernel
- * of a step, because the weights evict them from the caches. Launchers as in launch.h enqueue
- * kernels on the stream, and the caller checks for errors. A launcher that returns bool returns
- * false if the GPU has too little shared memory for the kernel; then nothing is launched. */
+ * of a step, because the weights evict them from the caches. Launchers as in launch.h append
+ * their kernels to the launch list. A launcher that returns bool returns false if the GPU has too
+ * little shared memory for the kernel; then nothing is appended. */
 #ifndef CUDA_DECODE_DECODE_H
 #define CUDA_DECODE_DECODE_H
 
@@ -127,7 +127,7 @@ struct decode_gemm {
     bool is_mxfp4;
     struct decode_heads heads; /* pages NULL: no RoPE epilogue */
 };
-/* stream NULL: only returns whether the GPU has enough shared memory. */
+/* With list->is_query it only returns whether the GPU has enough shared memory. */
 bool launch_decode_gemm(struct launch_list *list, const struct decode_gemm *p);
 /* The same for 33 to 64 tokens, with MXFP4 matrices that fit in the shared memory of all SMs
  * together. */
@@ -168,7 +168,7 @@ struct decode_router {
     float *gates;         /* (T, A) */
     int32_t n_tokens, n_experts, n_ranks;
 };
-/* Hopper only. stream NULL: only returns whether the GPU has enough shared memory. */
+/* Where decode_router_fits() returns true. */
 bool launch_decode_router(struct launch_list *list, const struct decode_router *p);
 /* Whether the GPU has clusters, and the shared memory for both forms of the kernel. */
 bool decode_router_fits(struct launch_list *list, const struct decode_router *p);

@@ -1,7 +1,7 @@
 /* Prefill GEMM: interface. Activations are first converted to an operand: 16-bit numbers in the
  * order in which wgmma reads them (wgmma.cuh). Tokens of the experts are listed by expert.
- * Launchers enqueue their kernels on the stream and return; pointers are device pointers unless
- * marked host. */
+ * Launchers append their kernels to the launch list; pointers are device pointers unless marked
+ * host. */
 #ifndef CUDA_PREFILL_GEMM_H
 #define CUDA_PREFILL_GEMM_H
 

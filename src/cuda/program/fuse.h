@@ -34,7 +34,6 @@ struct fuse_input {
     const struct gpu_desc *gpu;
     enum arch arch;                     /* rows of the tuning table */
     const struct kernel_config *config; /* kernels that the options select */
-    bool has_mxfp8;                     /* MXFP8 activations of prefill rows, with MXFP4 weights */
     int n_rows_max, n_samples_max;      /* of the largest step: workspaces are laid out for it */
     const struct workspaces *workspaces;
     const struct batch *batch; /* offsets of its arrays; only the header is read */

@@ -165,7 +165,7 @@ bool launch_router_logits(struct fuse *f, int i, const struct router_args *a,
 void launch_topk_of(struct fuse *f, int i, const struct router_args *a);
 
 /* fuse_residual.c */
-/* Whether the kernel of op i can do the norm of the residual op on its inputs (fuse.c). */
+/* fuse_ends.c: whether the kernel of op i can apply the norm of the residual op to its inputs. */
 bool takes_norm(const struct fuse *f, int i, int residual);
 /* Whether kernels that fuse the norm can read its weights. */
 bool is_plain_norm(const struct residual_rmsnorm_args *a);

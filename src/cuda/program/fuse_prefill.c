@@ -287,7 +287,7 @@ void residual_mxfp8(struct fuse *f, const struct residual_rmsnorm_args *a, float
 {
     const struct mxfp8_rows x = mxfp8_at(f, WORKSPACE_mxfp8, f->in->n_rows_max, a->y.dim[1]);
 
-    launch_rmsnorm_mxfp8(f->list, a, f->n_rows, &x, f->n_decode, factors);
+    launch_rmsnorm_mxfp8(f->list, a, f->n_rows, &x, matmul_decode_rows(f), factors);
     f->mxfp8 = a->y.id;
 }
 

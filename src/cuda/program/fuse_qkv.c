@@ -32,7 +32,7 @@ struct decode_rows normed_rows_of(const struct fuse *f, const struct tensor *y)
                                 .y = y->data};
 }
 
-/* Touches of rows_of(). */
+/* Notes what a kernel touches whose rows come from normed_rows_of(). */
 void reads_normed_rows(struct fuse *f, int i, const struct tensor *y, bool has_y)
 {
     union stage_args args;

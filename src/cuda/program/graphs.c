@@ -8,7 +8,7 @@
 #include "cuda/program/plan.h"
 
 enum {
-    TIMED_EVERY = 128, /* events double the time of a decode step: every 16th cost 3 % */
+    TIMED_EVERY = 128, /* a step with events takes twice as long: every 16th cost 3 % */
     TIMED_AT = 2,
     SPANNED_AT = 3
 };

@@ -83,10 +83,13 @@ static enum osp_status check_request(const struct report *r, const struct kernel
                 flag, opclass_names[w->op_class]);
 }
 
-static bool is_same_rows(const struct step_plan *a, const struct step_plan *b)
+/* Whether the plans differ only in context length. */
+static bool is_same_but_context(const struct step_plan *a, const struct step_plan *b)
 {
-    return a->counts.n_rows == b->counts.n_rows && a->counts.n_decode == b->counts.n_decode &&
-           a->counts.n_seqs == b->counts.n_seqs;
+    struct step_counts counts = a->counts;
+
+    counts.n_units = b->counts.n_units;
+    return memcmp(&counts, &b->counts, sizeof(counts)) == 0;
 }
 
 /* Of plans that differ only in context length, the one that ran most often. */
@@ -95,7 +98,7 @@ static bool is_representative(const struct compiled *c, const struct step_plan *
     for (int i = 0; i < PLANS_MAX; i++) {
         const struct step_plan *o = c->plans[i];
 
-        if (o != NULL && o != plan && is_same_rows(o, plan) &&
+        if (o != NULL && o != plan && is_same_but_context(o, plan) &&
             (o->n_steps > plan->n_steps || (o->n_steps == plan->n_steps && o < plan)))
             return false;
     }
