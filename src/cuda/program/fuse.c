@@ -15,8 +15,8 @@ static int fuse_embed(struct fuse *f, int i, const struct embed_rmsnorm_args *a)
 
 /* ---- the tail: rows of the last layer that are sampled ---- */
 
-/* Moves the tail's rows of att and x to the front. q receives the gathered rows of att and is used in
- * its place. The rows of x are gathered into y and copied back, as a gather cannot work in place. */
+/* Moves the tail's rows of att and x to the front. q receives the gathered rows of att and is used
+ * in its place. The rows of x are gathered into y and copied back: a gather cannot be in place. */
 static void begin_tail(struct fuse *f, int i)
 {
     union stage_args attn, qkv, out, residual;
