@@ -1,7 +1,9 @@
 /* Batch invariance: the bits of a decode row do not depend on the number of rows beside it.
  * Sequences whose pages have the same random keys and values advance by one token, alone, and
  * then together in steps of many sizes: launched, captured and replayed, with prefill rows behind
- * them and without. Every logit must be the same, and so must those of the last prefill row.
+ * them and without. Every logit must be the same, and so must those of the last prefill row. In
+ * steps whose number of rows changes at random, rows behind those of the batch must stay as they
+ * are.
  * Where the device takes steps ahead: sequences that sample step by step, with each token
  * published first, and then with steps that begin while the previous one runs and take its tokens
  * on the device. Every token and logprob must be the same.
@@ -223,6 +225,79 @@ static int check(struct model *m, int n_rows_max)
     printf("rows alone and in steps of up to %d, and the last prefill row beside them: %s\n",
            n_rows_max, n_bad == 0 ? "the same bits" : "FAILED");
     return n_bad;
+}
+
+/* ---- numbers of rows that change from step to step ---- */
+
+enum { CHURN_STEPS = 60, CHURN_ROWS_MAX = 96, POISON = 0xFF };
+
+/* The rows from n on that steps of up to CHURN_ROWS_MAX rows have, in (*n_bytes) bytes. */
+static char *rows_behind(const struct tensor *t, int n, size_t *n_bytes)
+{
+    const size_t row_bytes = (size_t)t->dim[1] * sizeof(float);
+
+    *n_bytes = (size_t)(CHURN_ROWS_MAX - n) * row_bytes;
+    return (char *)t->data + (size_t)n * row_bytes;
+}
+
+/* Every float of the rows behind becomes NaN. */
+static void poison_behind(struct model *m, const struct tensor *t, int n, char *poison)
+{
+    size_t n_bytes;
+    char *at = rows_behind(t, n, &n_bytes);
+
+    memset(poison, POISON, n_bytes);
+    must(m->ops->write(m->be, at, poison, n_bytes));
+}
+
+static int count_changed(struct model *m, const struct tensor *t, int n, char *have)
+{
+    size_t n_bytes, n_changed = 0;
+    const char *at = rows_behind(t, n, &n_bytes);
+
+    must(m->ops->read(m->be, have, at, n_bytes));
+    for (size_t i = 0; i < n_bytes; i++)
+        n_changed += (unsigned char)have[i] != POISON;
+    return n_changed > 0;
+}
+
+/* A device may use one recording for several numbers of rows. Rows behind those of the batch are
+ * not used, and are left as they are. */
+static int check_churn(struct model *m)
+{
+    const int vocab = model_config(m)->vocab_size;
+    float *logits = mem_new((size_t)CHURN_ROWS_MAX * (size_t)vocab * sizeof(float));
+    const struct tensor x = m->embed_rmsnorm.x, y = m->embed_rmsnorm.y, z = m->logits.logits;
+    const struct tensor *all[] = {&x, &y, &z};
+    size_t most_bytes = 0, n_bytes;
+    uint64_t have[CHURN_ROWS_MAX];
+    int n_bad = 0, n_written = 0;
+    char *rows;
+
+    for (int i = 0; i < 3; i++) {
+        (void)rows_behind(all[i], 0, &n_bytes);
+        most_bytes = n_bytes > most_bytes ? n_bytes : most_bytes;
+    }
+    rows = mem_new(most_bytes);
+    for (int step = 0; step < CHURN_STEPS; step++) {
+        const int n = 1 + (int)(rng_bits(3, (uint64_t)step, 0) % CHURN_ROWS_MAX);
+        struct batch *b = batch_of(0, n, 0, vocab);
+
+        for (int i = 0; i < 3; i++)
+            poison_behind(m, all[i], n, rows);
+        n_bad += hash_samples(m, b, logits, have);
+        for (int s = 0; s < n; s++)
+            n_bad += have[s] != expected[s];
+        for (int i = 0; i < 3; i++)
+            n_written += count_changed(m, all[i], n, rows);
+        free(b);
+    }
+    free(rows);
+    free(logits);
+    printf("%d steps of 1 to %d rows at random, NaN in the rows behind: %s, %d tensors written "
+           "there\n",
+           CHURN_STEPS, CHURN_ROWS_MAX, n_bad == 0 ? "the same bits" : "FAILED", n_written);
+    return n_bad + n_written;
 }
 
 /* ---- steps that begin while another one runs ---- */
@@ -450,7 +525,7 @@ int main(int argc, char **argv)
     if (is_timed)
         time_all(m, argc - 6, argv + 6, is_decode_alone);
     else
-        n_bad = check(m, ROWS_CHECKED) + check_ahead(m);
+        n_bad = check(m, ROWS_CHECKED) + check_churn(m) + check_ahead(m);
     model_close(m);
     free(expected);
     return n_bad > 0;

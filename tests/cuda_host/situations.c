@@ -29,7 +29,7 @@ enum osp_status make_list(struct launch_list *list, struct step_counts *counts,
 {
     const struct kernel_config config = {
         .mxfp4 = {.op_class = at->is_native ? OPCLASS_NATIVE : OPCLASS_AUTO}};
-    struct batch *batch = symbolic_batch(&at->step);
+    struct batch *batch = symbolic_batch(&at->step), *padded = NULL;
     struct fuse_input in = {.program = p,
                             .gpu = &gpu_of(at->gpu)->gpu,
                             .arch = archs[at->gpu],
@@ -37,16 +37,20 @@ enum osp_status make_list(struct launch_list *list, struct step_counts *counts,
                             .n_rows_max = SYMBOLIC_ROWS_MAX,
                             .n_samples_max = SYMBOLIC_SAMPLES_MAX,
                             .workspaces = &s->workspaces,
-                            .batch = batch,
                             .n_experts_read = s->n_experts_read};
     enum osp_status st;
 
     *list = (struct launch_list){0};
     launch_list_init(list, in.gpu);
     TRY(step_counts_of(&in.counts, batch));
+    step_counts_pad(&in.counts, SYMBOLIC_SAMPLES_MAX);
     *counts = in.counts;
+    padded = malloc((size_t)step_batch_bytes(batch, counts));
+    assert_non_null(padded);
+    in.batch = step_batch_copy(padded, batch, counts);
     TRY(fuse(list, &in));
 out:
+    free(padded);
     free(batch);
     return st;
 }

@@ -35,6 +35,12 @@ void for_random_lists(list_check check, uint32_t seed);
 void test_notes(void **state);
 void test_addresses(void **state);
 
+/* padded.c: steps whose counts are padded. */
+void test_padded_counts(void **state);
+void test_not_padded(void **state);
+void test_padded_batch(void **state);
+void test_padded_launches(void **state);
+
 /* planted.c: lists with a bug, which launch_list_check() must find. */
 void test_finds_a_removed_launch(void **state);
 void test_finds_swapped_launches(void **state);

@@ -355,6 +355,9 @@ static __global__ void __launch_bounds__(THREADS)
     attn_kernel(const __grid_constant__ struct attn_launch l)
 {
     __shared__ struct shared s;
+
+    if (l.first_row + (int)blockIdx.z >= l.batch->n_rows)
+        return;
     const struct block k = block_of(l.args, l.batch, l.first_row + blockIdx.z, blockIdx.y);
     const int D = (int)l.args.kv.dim[4], end = (k.end - 1) / ATTN_PLAIN_SPLIT_TOKENS + 1;
     const int first = k.first / ATTN_PLAIN_SPLIT_TOKENS;
@@ -377,6 +380,8 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void __launch_bounds__(THREADS)
     merge_kernel(const __grid_constant__ struct attn_launch l)
 {
+    if (l.first_row + (int)blockIdx.y >= l.batch->n_rows)
+        return;
     const struct block k = block_of(l.args, l.batch, l.first_row + blockIdx.y, blockIdx.x);
     const int D = (int)l.args.kv.dim[4], first = k.first / ATTN_PLAIN_SPLIT_TOKENS;
     const int n = (k.end - 1) / ATTN_PLAIN_SPLIT_TOKENS + 1 - first;

@@ -63,6 +63,13 @@ static __device__ bool find_task(const struct matmul &a, struct task *out)
     return true;
 }
 
+/* Entries of the task that are no padding. Read where it is used: kept in a register, it makes
+ * matmul_kernel spill. */
+static __device__ __forceinline__ int live_entries(const struct matmul &a, const struct task &task)
+{
+    return a.n_live == NULL ? task.n : __ldcv(a.n_live);
+}
+
 static __device__ const float *row_of_x(const struct matmul &a, int entry)
 {
     const int64_t row = a.gather == NULL ? entry : a.gather[(int64_t)entry * a.gather_stride];
@@ -274,7 +281,7 @@ static __global__ void __launch_bounds__(THREADS)
         for (int c = 0; c < COLS; c++) {
             const int token = t0 + c * COLUMN_TOKENS + lane / 4;
 
-            x[c] = token < task.n ? row_of_x(a, task.first + token) : NULL;
+            x[c] = token < live_entries(a, task) ? row_of_x(a, task.first + token) : NULL;
         }
         if (FORMAT == FORMAT_MXFP4)
             add_units<unit_mxfp4, COLS, 1>(acc, units, tile, size_bytes, x, n);
@@ -302,7 +309,7 @@ static __global__ void __launch_bounds__(THREADS)
                 even *= CODE_UNIT;
                 odd *= CODE_UNIT;
             }
-            if (token < task.n)
+            if (token < live_entries(a, task))
                 finish(a, task, task.row + l / 4 * 2, task.first + token, even, odd);
         }
         __syncthreads();
@@ -334,7 +341,7 @@ static __global__ void __launch_bounds__(THREADS)
 
     if (row >= matrix_rows(w))
         return;
-    for (int token = blockIdx.z; token < task.n; token += gridDim.z) {
+    for (int token = blockIdx.z; token < live_entries(a, task); token += gridDim.z) {
         const float *x = row_of_x(a, task.first + token);
         const float even = simt_dot(w, task, row, x);
         const float odd = row + 1 < matrix_rows(w) ? simt_dot(w, task, row + 1, x) : 0.0f;

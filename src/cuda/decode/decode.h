@@ -60,6 +60,7 @@ struct decode_matmul {
     float *out;
     int32_t out_width; /* row stride of the output, in floats */
     int32_t n_tokens;
+    const int32_t *n_live; /* live_rows.cuh: tokens that are stored; NULL: all */
     bool is_mxfp4, adds;
     bool is_exact; /* BF16 weights: split inputs into three BF16 terms */
 };
@@ -98,9 +99,10 @@ struct decode_topk_input {
     float eps;
 };
 
-/* Rounds the rows of x to FP16 (for MXFP4 weights) or BF16: (n_tokens, units in a row, 64). */
+/* Rounds the rows of x to FP16 (for MXFP4 weights) or BF16: (n_tokens, units in a row, 64). n_live:
+ * as in struct decode_gemm. */
 void launch_round_rows(struct launch_list *list, uint16_t *out, const struct decode_rows *rows,
-                       int n_tokens, bool is_mxfp4);
+                       int n_tokens, const int32_t *n_live, bool is_mxfp4);
 
 enum { DECODE_JOBS_MAX = 3 };
 
@@ -123,7 +125,8 @@ struct decode_gemm {
     float *out[DECODE_JOBS_MAX];
     int32_t out_width[DECODE_JOBS_MAX]; /* row stride of the output, in floats */
     int32_t n_jobs, n_tokens;
-    const uint16_t *rows; /* of x, as made by launch_round_rows() */
+    const int32_t *n_live; /* live_rows.cuh: tokens that are read and stored; NULL: all */
+    const uint16_t *rows;  /* of x, as made by launch_round_rows() */
     bool is_mxfp4;
     struct decode_heads heads; /* pages NULL: no RoPE epilogue */
 };
@@ -167,6 +170,7 @@ struct decode_router {
     int32_t *ids;         /* (T, A) */
     float *gates;         /* (T, A) */
     int32_t n_tokens, n_experts, n_ranks;
+    const int32_t *n_live; /* as in struct decode_gemm */
 };
 /* Where decode_router_fits() returns true. */
 bool launch_decode_router(struct launch_list *list, const struct decode_router *p);
@@ -190,8 +194,8 @@ void launch_decode_rmsnorm_router(struct launch_list *list, const struct decode_
  * is computed from partial sums of squares (partial_norm.cuh), and the factors of all rows are
  * stored there; rows then have at most DECODE_WIDTH_MAX columns. */
 void launch_rmsnorm_factors(struct launch_list *list, const struct residual_rmsnorm_args *a,
-                            bool adds, int n_rows, uint16_t *rounded, int n_rounded,
-                            float *factors);
+                            bool adds, int n_rows, const int32_t *n_live, uint16_t *rounded,
+                            int n_rounded, float *factors);
 
 /* Stages router (after its matrix multiplication) and experts, MXFP4 weights. */
 struct decode_experts {
@@ -205,6 +209,7 @@ struct decode_experts {
     float *gates;               /* (T, A) */
     uint64_t *n_read;           /* experts whose weights were read, accumulated over all calls */
     int32_t n_tokens, n_ranks, n_experts, n_columns, n_units;
+    const int32_t *n_live; /* grouped: as in struct decode_gemm */
     float limit, alpha;
     struct decode_topk_input topk_input; /* not used by the grouped kernels */
 };

@@ -83,6 +83,9 @@ static __global__ void __launch_bounds__(NORM_THREADS)
                      const __grid_constant__ struct decode_rows rows, float inverse_n)
 {
     __shared__ __align__(16) float smem[NORM_THREADS / WARP_LANES];
+
+    if ((int)blockIdx.x >= live_rows(p.e.n_live, (int)gridDim.x))
+        return;
     const int n = p.e.n_columns, first = (int)blockIdx.x * n + (int)threadIdx.x;
     const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
     const bool has_x = p.e.x != NULL;

@@ -2,6 +2,7 @@
  * token, unless the router did it, and for each expert its entries in token order, in jobs of up to
  * job_tokens. Bound by latency. */
 #include "cuda/decode/topk.cuh"
+#include "cuda/common/live_rows.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 
@@ -83,7 +84,8 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     __shared__ struct expert_slot first[DECODE_EXPERTS_MAX];
     __shared__ int ids[CHUNKS_MAX * WARP_LANES];
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int n = p.e.n_tokens * p.e.n_ranks, n_chunks = (n + WARP_LANES - 1) / WARP_LANES;
+    const int n_tokens = live_rows(p.e.n_live, p.e.n_tokens);
+    const int n = n_tokens * p.e.n_ranks, n_chunks = (n + WARP_LANES - 1) / WARP_LANES;
     int n_same, count = 0;
 
     for (int i = threadIdx.x; i < n_chunks * DECODE_EXPERTS_MAX / 2; i += GROUP_THREADS)
@@ -92,7 +94,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
         ids[i] = -1;
     pdl_wait();
     pdl_launch_dependents();
-    for (int token = warp; token < p.e.n_tokens && p.e.router_logits != NULL; token += GROUP_WARPS)
+    for (int token = warp; token < n_tokens && p.e.router_logits != NULL; token += GROUP_WARPS)
         select_experts(p, token, ids);
     for (int i = threadIdx.x; i < n && p.e.router_logits == NULL; i += GROUP_THREADS)
         ids[i] = __ldcg(p.e.ids + i);

@@ -22,8 +22,11 @@ enum { ROUND_THREADS = 256 };
 /* One block per token. Zero-fills the end up to whole units. */
 template <bool IS_MXFP4>
 static __global__ void __launch_bounds__(ROUND_THREADS)
-    round_rows(uint16_t *out, const __grid_constant__ struct decode_rows rows)
+    round_rows(uint16_t *out, const __grid_constant__ struct decode_rows rows,
+               const int32_t *n_live)
 {
+    if ((int)blockIdx.x >= live_rows(n_live, (int)gridDim.x))
+        return;
     const int n_pieces = (int)units_of(rows.n, UNIT_COLUMNS) * (UNIT_COLUMNS / PIECE);
     uint4 *to = (uint4 *)out + (int64_t)blockIdx.x * n_pieces;
     const float *x = source_row(rows, (int)blockIdx.x); /* the batch was uploaded before the step */
@@ -45,12 +48,14 @@ static __global__ void __launch_bounds__(ROUND_THREADS)
 }
 
 void launch_round_rows(struct launch_list *list, uint16_t *out, const struct decode_rows *rows,
-                       int n_tokens, bool is_mxfp4)
+                       int n_tokens, const int32_t *n_live, bool is_mxfp4)
 {
+    const dim3 grid((unsigned)n_tokens);
+
     if (is_mxfp4)
-        add_dependent<round_rows<true>>(list, (unsigned)n_tokens, ROUND_THREADS, 0, out, *rows);
+        add_dependent<round_rows<true>>(list, grid, ROUND_THREADS, 0, out, *rows, n_live);
     else
-        add_dependent<round_rows<false>>(list, (unsigned)n_tokens, ROUND_THREADS, 0, out, *rows);
+        add_dependent<round_rows<false>>(list, grid, ROUND_THREADS, 0, out, *rows, n_live);
 }
 
 /* ---- the ring ---- */
@@ -64,7 +69,8 @@ template <class SHAPE, int COLS_> struct gemm_tile_shape : columns_shape<SHAPE, 
     };
 };
 
-/* Tiles `tile` and every STRIDE-th after it in a row of units, and the tokens of a block. */
+/* Tiles `tile` and every STRIDE-th after it in a row of units, and the tokens of a block; n_tokens
+ * <= 0: all of them are padding. */
 struct gemm_item {
     int job, unit_row, tile, first, n_tokens;
 };
@@ -85,7 +91,7 @@ static __device__ __forceinline__ struct gemm_item item_of_block(const struct de
     item.unit_row = i / UNIT_ITEMS;
     item.tile = i % UNIT_ITEMS * STEP;
     item.first = group * W::TOKENS;
-    item.n_tokens = min((int)W::TOKENS, p.n_tokens - item.first);
+    item.n_tokens = min((int)W::TOKENS, live_rows(p.n_live, p.n_tokens) - item.first);
     return item;
 }
 

@@ -95,20 +95,20 @@ static __device__ __forceinline__ void fill(struct walk *walk, const struct deco
 
 /* Loads all columns of the group; tokens past the end are zeros. */
 static __device__ __forceinline__ void fill_tokens(uint32_t tokens, const struct decode_gemm &p,
-                                                   int first)
+                                                   int first, int n_live)
 {
     const int n_units = p.w[0].n_units, row_bytes = n_units * UNIT_COLUMNS * 2;
 
     for (int i = threadIdx.x; i < n_units * UNIT_PIECES * TOKENS; i += THREADS) {
         const int unit = i / (UNIT_PIECES * TOKENS), token = i / UNIT_PIECES % TOKENS;
-        const int piece = i % UNIT_PIECES, row = min(first + token, p.n_tokens - 1);
+        const int piece = i % UNIT_PIECES, row = min(first + token, n_live - 1);
 
         copy_or_zero_at(tokens + unit * UNIT_TOKENS_BYTES +
                             (piece / BLOCK_PIECES * TOKENS + token) * TOKEN_BLOCK_BYTES +
                             piece % BLOCK_PIECES * LANE_BYTES,
                         (const char *)p.rows + (int64_t)row * row_bytes +
                             (unit * UNIT_PIECES + piece) * LANE_BYTES,
-                        first + token < p.n_tokens);
+                        first + token < n_live);
     }
 }
 
@@ -127,7 +127,7 @@ static __device__ __forceinline__ void multiply(float acc[shape::TILES][COLS][4]
 }
 
 static __device__ __forceinline__ void store(const struct decode_gemm &p, int pair, int first,
-                                             const float sums[shape::TILES][COLS][4])
+                                             int n_live, const float sums[shape::TILES][COLS][4])
 {
     const int lane = threadIdx.x % WARP_LANES, n_rows = p.w[0].n_rows;
 
@@ -144,9 +144,9 @@ static __device__ __forceinline__ void store(const struct decode_gemm &p, int pa
                 const int token = first + c * COLUMN_TOKENS + lane % 4 * 2 + k;
                 float *to = p.out[0] + (int64_t)token * p.out_width[0] + row;
 
-                if (token < p.n_tokens && row < n_rows)
+                if (token < n_live && row < n_rows)
                     to[0] = sums[i][c][k] * CODE_UNIT + low;
-                if (token < p.n_tokens && row + 1 < n_rows)
+                if (token < n_live && row + 1 < n_rows)
                     to[1] = sums[i][c][k + 2] * CODE_UNIT + high;
             }
     }
@@ -159,6 +159,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ uint4 shared[];
     const struct decode_matrix &w = p.w[0];
     const struct warp_pos warp_pos = warp_pos_of(p);
+    const int n_live = live_rows(p.n_live, p.n_tokens);
     const uint32_t tokens = (uint32_t)__cvta_generic_to_shared(shared);
     const uint32_t tokens_at = tokens + threadIdx.x % WARP_LANES * LANE_BYTES;
     const uint32_t slots =
@@ -171,7 +172,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
         fill(&walk, w, slots, warp_pos.n_warps);
     pdl_wait();
     pdl_launch_dependents();
-    fill_tokens(tokens, p, warp_pos.first);
+    fill_tokens(tokens, p, warp_pos.first, n_live);
     copy_commit();
     copy_wait<0>();
     __syncthreads();
@@ -196,7 +197,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
             for (int i = 0; i < shape::TILES * COLS * 4; i++)
                 sums[i / 4 / COLS][i / 4 % COLS][i % 4] += acc[i / 4 / COLS][i / 4 % COLS][i % 4];
         }
-        store(p, pair, warp_pos.first, sums);
+        store(p, pair, warp_pos.first, n_live, sums);
     }
     copy_wait<0>();
 }

@@ -4,6 +4,7 @@
 #define CUDA_DECODE_DECODE_LAUNCH_CUH
 
 #include "cuda/launch/launch_kernel.cuh"
+#include "cuda/common/live_rows.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/ring.cuh"
 

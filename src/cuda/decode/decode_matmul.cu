@@ -75,7 +75,8 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
     __shared__ __align__(16) float smem[NORM_SCRATCH];
     const int n_units = p.w.n_units;
     const int first = (int)blockIdx.y * TOKENS;
-    const int n_tokens = KIND == ROWS_ANY ? min((int)TOKENS, p.n_tokens - first) : 1;
+    const int n_tokens =
+        KIND == ROWS_ANY ? min((int)TOKENS, live_rows(p.n_live, p.n_tokens) - first) : 1;
     const int term_bytes = fragments_bytes(n_units, n_tokens);
     char *fragments = (char *)shared + SHAPE::BYTES;
     float *sums = (float *)(fragments + TERMS * term_bytes);
@@ -84,6 +85,9 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
     };
     const int n_parts = (n_items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
     struct ring<SHAPE> ring;
+
+    if (KIND == ROWS_ANY && n_tokens <= 0) /* all tokens of the group are padding */
+        return;
 
     ring_begin(&ring, (char *)shared, items, n_parts, n_units);
     struct rows_ready ready = ready_rows(p.rows, first, n_tokens, n_units);

@@ -244,7 +244,8 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     const int rank = cluster_rank(), warp = threadIdx.x / WARP_LANES;
     const int n_units = units_of_eighth(p.w.n_units, rank);
     const int token = (int)blockIdx.x / EIGHTHS * TOKENS + rank;
-    const bool is_there = token < p.n_tokens;
+    const int n_live = live_rows(p.n_live, p.n_tokens);
+    const bool is_there = token < n_live;
     const uint32_t weights = (uint32_t)__cvta_generic_to_shared(shared);
     const uint32_t tokens = weights + weights_bytes(p);
     const uint32_t tiles = weights + warp * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
@@ -262,7 +263,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
 
     begin_arrivals(tokens_arrived, sums_arrived, p, n_units);
     if (HAS_RMSNORM && has_row)
-        plan = plan_row(p, rmsnorm, token, tokens, tokens_arrived);
+        plan = plan_row(p, rmsnorm, token, is_there, tokens, tokens_arrived);
     else
         for (int tile = warp; tile < tiles_of(p); tile += n_fillers)
             fill_tile(weights, p, tile, rank, n_units);
@@ -293,7 +294,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     } else {
         if (p.factors != NULL && is_there)
             factor = __ldcg(p.factors + token);
-        split_tokens((char *)shared + weights_bytes(p), p, rank, n_units);
+        split_tokens((char *)shared + weights_bytes(p), p, rank, n_units, n_live);
         copy_wait<0>();
         __syncthreads();
     }

@@ -120,7 +120,8 @@ template <class H> struct resident_table {
 /* Address of the table, after the tiles. */
 template <class H, bool IS_HEADS>
 static __device__ __forceinline__ void record_tile(struct resident_table<H> *tile_table,
-                                                   const struct decode_gemm &p, int first)
+                                                   const struct decode_gemm &p, int first,
+                                                   int n_tokens)
 {
     const int i = threadIdx.x;
 
@@ -130,7 +131,7 @@ static __device__ __forceinline__ void record_tile(struct resident_table<H> *til
 
         tile_table->biases[i] = row < p.w[t.job].n_rows ? vector_at(p.bias[t.job], 0, row) : 0.0f;
     }
-    if (IS_HEADS && i < TOKENS && first + i < p.n_tokens)
+    if (IS_HEADS && i < min(TOKENS, n_tokens))
         tile_table->slots[i] = slot_of(p.heads, first + i);
 }
 
@@ -221,13 +222,13 @@ static __device__ __forceinline__ void fill_tokens(struct stream *s, const struc
 }
 
 static __device__ __forceinline__ void fill_cos_sin(uint32_t to, const struct decode_gemm &p,
-                                                    int first)
+                                                    int first, int n_tokens)
 {
     enum { PIECES_EACH = DECODE_HEAD_WIDTH * (int)sizeof(float) / LANE_BYTES };
 
 #pragma unroll 1
     for (int i = threadIdx.x; i < TOKENS * PIECES_EACH; i += RING_THREADS)
-        if (first + i / PIECES_EACH < p.n_tokens)
+        if (i / PIECES_EACH < n_tokens)
             copy_at(to + i * LANE_BYTES, p.heads.cos_sin + first * DECODE_HEAD_WIDTH + i * 4);
 }
 
@@ -247,7 +248,7 @@ static __device__ __forceinline__ uint32_t next_scales(uint32_t tiles_at)
 template <class H>
 static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
                                                   const struct resident_table<H> &tile_table,
-                                                  const float *sums, int first)
+                                                  const float *sums, int first, int n_tokens)
 {
 #pragma unroll 1
     for (int at = threadIdx.x; at < TOKENS * (int)H::ROWS; at += RING_THREADS) {
@@ -255,7 +256,7 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
         const struct resident_tile t = tile_table.tiles[i / TILE_ROWS];
         const int row = row_of(t, i);
 
-        if (t.is_there && row < p.w[t.job].n_rows && first + token < p.n_tokens)
+        if (t.is_there && row < p.w[t.job].n_rows && token < n_tokens)
             p.out[t.job][(int64_t)(first + token) * p.out_width[t.job] + row] =
                 sum_of_eighths<H::TILES, COLS, true>(sums, token, i) + tile_table.biases[i];
     }
@@ -264,7 +265,7 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
 template <class H>
 static __device__ __forceinline__ void
 store_heads(const struct decode_gemm &p, const struct resident_table<H> &tile_table,
-            const float *sums, const float *cos_sin, int first)
+            const float *sums, const float *cos_sin, int first, int n_tokens)
 {
     enum { PAIRS = H::ROWS / 2, HALF = DECODE_HEAD_WIDTH / 2 };
 
@@ -278,7 +279,7 @@ store_heads(const struct decode_gemm &p, const struct resident_table<H> &tile_ta
         float high = sum_of_eighths<H::TILES, COLS, true>(sums, token, i + PAIRS) +
                      tile_table.biases[i + PAIRS];
 
-        if (!t.is_there || first + token >= p.n_tokens)
+        if (!t.is_there || token >= n_tokens)
             continue;
         if (t.job < 2)
             rotate_pair(&low, &high, rotation[0], rotation[HALF]);
@@ -306,7 +307,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     const uint32_t base = (uint32_t)__cvta_generic_to_shared(shared);
     const uint32_t ring = base + smem_layout.rings_at + warp * RING_BYTES;
     uint32_t tiles_at = first_tile<H>(p) * MXFP4_TILE_BYTES + lane * LANE_BYTES, slot = ring;
-    const int n_tokens = p.n_tokens - first - lane_token();
+    const int n_tokens = live_rows(p.n_live, p.n_tokens) - first; /* <= 0: all are padding */
     struct stream stream = stream_of(p, first);
     float acc[H::TILES][COLS][4] = {};
 
@@ -315,15 +316,15 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     __syncthreads();
     fill_tiles<H>(base, smem_layout, p, tile_table.tiles);
     copy_commit();
-    record_tile<H, IS_HEADS>(&tile_table, p, first);
+    record_tile<H, IS_HEADS>(&tile_table, p, first, n_tokens);
     pdl_wait();
     pdl_launch_dependents();
 #pragma unroll
     for (int i = 0; i < H::STAGES; i++) {
         if (warp + i * EIGHTHS < n_units)
-            fill_tokens(&stream, p, ring + i * UNIT_TOKENS_BYTES, n_tokens);
+            fill_tokens(&stream, p, ring + i * UNIT_TOKENS_BYTES, n_tokens - lane_token());
         if (IS_HEADS && i == 0)
-            fill_cos_sin(base + smem_layout.rotations_at, p, first);
+            fill_cos_sin(base + smem_layout.rotations_at, p, first, n_tokens);
         copy_commit();
     }
     for (int unit = warp; unit < n_units; unit += EIGHTHS) {
@@ -334,7 +335,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
             slot + lane * LANE_BYTES);
         __syncwarp();
         if (unit + H::STAGES * EIGHTHS < n_units)
-            fill_tokens(&stream, p, slot, n_tokens);
+            fill_tokens(&stream, p, slot, n_tokens - lane_token());
         copy_commit();
         tiles_at += H::TILES * MXFP4_TILE_BYTES;
         slot = slot == ring + RING_BYTES - UNIT_TOKENS_BYTES ? ring : slot + UNIT_TOKENS_BYTES;
@@ -345,9 +346,10 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     __syncthreads();
     if (IS_HEADS)
         store_heads<H>(p, tile_table, (const float *)shared,
-                       (const float *)((const char *)shared + smem_layout.rotations_at), first);
+                       (const float *)((const char *)shared + smem_layout.rotations_at), first,
+                       n_tokens);
     else
-        store_rows<H>(p, tile_table, (const float *)shared, first);
+        store_rows<H>(p, tile_table, (const float *)shared, first, n_tokens);
 }
 
 /* ---- launches ---- */

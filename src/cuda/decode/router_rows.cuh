@@ -101,7 +101,7 @@ static __device__ __forceinline__ uint4 take_term(float v[PIECE])
 
 /* Splits the tokens' columns of the eighth into three terms; zeros for missing tokens. */
 static __device__ __forceinline__ void split_tokens(char *to, const struct decode_router &p,
-                                                    int rank, int n_units)
+                                                    int rank, int n_units, int n_live)
 {
     enum { AT_ONCE = 2, UNIT_ITEMS = UNIT_PIECES * TOKENS };
     const int first = (int)blockIdx.x / EIGHTHS * TOKENS, n = n_units * UNIT_ITEMS;
@@ -114,7 +114,7 @@ static __device__ __forceinline__ void split_tokens(char *to, const struct decod
             const int i = i0 + j * RING_THREADS, token = first + i % UNIT_ITEMS / UNIT_PIECES;
             const int k =
                 (rank + i / UNIT_ITEMS * EIGHTHS) * UNIT_COLUMNS + i % UNIT_PIECES * PIECE;
-            const bool is_there = i < n && token < p.n_tokens && k < p.n;
+            const bool is_there = i < n && token < n_live && k < p.n;
             const float4 *from = (const float4 *)(p.x + (is_there ? (int64_t)token * p.n + k : 0));
             float g[PIECE];
 
@@ -160,8 +160,8 @@ struct row_plan {
 
 static __device__ __forceinline__ struct row_plan plan_row(const struct decode_router &p,
                                                            const struct decode_rmsnorm &rmsnorm,
-                                                           int token, uint32_t tokens,
-                                                           uint32_t barrier)
+                                                           int token, bool has_token,
+                                                           uint32_t tokens, uint32_t barrier)
 {
     struct row_plan plan;
 
@@ -171,7 +171,7 @@ static __device__ __forceinline__ struct row_plan plan_row(const struct decode_r
         const bool is_there = piece * PIECE < p.n;
 
         plan.norm[i] = bits_at(rmsnorm.norm, is_there ? piece * PIECE : 0);
-        plan.at[i] = is_there && token < p.n_tokens ? token * p.n + piece * PIECE : -1;
+        plan.at[i] = is_there && has_token ? token * p.n + piece * PIECE : -1;
         plan.to[i] = mapa_address(tokens + unit / EIGHTHS * UNIT_TERMS_BYTES +
                                       piece_at(piece % UNIT_PIECES, cluster_rank()),
                                   unit % EIGHTHS);

@@ -1,5 +1,6 @@
 /* Top-k routing: the A largest logits of a row, descending, ties to the lower id, and the softmax
  * over those A. One warp per row; the E logits are read A times, from L1. */
+#include "cuda/common/live_rows.cuh"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
@@ -51,7 +52,8 @@ static __device__ struct candidate best_remaining(const float *router_logits, in
     return best;
 }
 
-static __global__ void topk_kernel(const __grid_constant__ struct router_args a, int n_rows)
+static __global__ void topk_kernel(const __grid_constant__ struct router_args a, int n_rows,
+                                   const int32_t *n_live)
 {
     const int row = blockIdx.x * WARPS + threadIdx.x / WARP_LANES;
     const int n_active = (int)a.ids.dim[1], n_experts = (int)a.router_logits.dim[1];
@@ -59,7 +61,7 @@ static __global__ void topk_kernel(const __grid_constant__ struct router_args a,
     float *gates = (float *)a.gates.data + (int64_t)row * n_active;
     float largest = 0.0f, sum = 0.0f;
 
-    if (row >= n_rows)
+    if (row >= live_rows(n_live, n_rows))
         return;
     for (int i = 0; i < n_active; i++) {
         const struct candidate best = best_remaining(
@@ -77,8 +79,9 @@ static __global__ void topk_kernel(const __grid_constant__ struct router_args a,
         gates[i] /= sum;
 }
 
-void launch_topk(struct launch_list *list, const struct router_args *a, int n_rows)
+void launch_topk(struct launch_list *list, const struct router_args *a, int n_rows,
+                 const int32_t *n_live)
 {
     add_kernel<topk_kernel>(list, (unsigned)((n_rows + WARPS - 1) / WARPS), WARPS * WARP_LANES, 0,
-                            *a, n_rows);
+                            *a, n_rows, n_live);
 }

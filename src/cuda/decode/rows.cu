@@ -3,6 +3,7 @@
 #include <cuda_fp8.h>
 
 #include "cuda/decode/decode.h"
+#include "cuda/common/live_rows.cuh"
 #include "cuda/common/mma.cuh"
 #include "cuda/common/mxfp8.cuh"
 #include "cuda/decode/partial_norm.cuh"
@@ -61,8 +62,11 @@ static __device__ void norm_row(float *y, float *x, const struct norm_regs *regs
 }
 
 static __global__ void __launch_bounds__(NORM_THREADS)
-    embed_rmsnorm(const __grid_constant__ struct embed_rmsnorm_args a, const int32_t *tokens)
+    embed_rmsnorm(const __grid_constant__ struct embed_rmsnorm_args a, const int32_t *tokens,
+                  const int32_t *n_live)
 {
+    if ((int)blockIdx.x >= live_rows(n_live, (int)gridDim.x))
+        return;
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
     const int32_t token = tokens[blockIdx.x];
@@ -78,9 +82,9 @@ static __global__ void __launch_bounds__(NORM_THREADS)
 }
 
 void launch_embed_rmsnorm(struct launch_list *list, const struct embed_rmsnorm_args *a,
-                          const int32_t *tokens, int n_rows)
+                          const int32_t *tokens, int n_rows, const int32_t *n_live)
 {
-    add_dependent<embed_rmsnorm>(list, (unsigned)n_rows, NORM_THREADS, 0, *a, tokens);
+    add_dependent<embed_rmsnorm>(list, (unsigned)n_rows, NORM_THREADS, 0, *a, tokens, n_live);
 }
 
 /* h NULL: x already holds the sum. Rows from first_row on are also stored as MXFP8, if mxfp8 has
@@ -88,8 +92,10 @@ void launch_embed_rmsnorm(struct launch_list *list, const struct embed_rmsnorm_a
 static __global__ void __launch_bounds__(NORM_THREADS)
     residual_rmsnorm(const __grid_constant__ struct residual_rmsnorm_args a, const float *h,
                      const __grid_constant__ struct mxfp8_rows mxfp8, int first_row,
-                     uint16_t *rounded, int n_rounded, float *factors)
+                     const int32_t *n_live, uint16_t *rounded, int n_rounded, float *factors)
 {
+    if ((int)blockIdx.x >= live_rows(n_live, (int)gridDim.x))
+        return;
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
     const struct norm_regs weights = weights_load(&a.norm, 0, n);
@@ -122,32 +128,33 @@ static __global__ void __launch_bounds__(NORM_THREADS)
 }
 
 void launch_rmsnorm_factors(struct launch_list *list, const struct residual_rmsnorm_args *a,
-                            bool adds, int n_rows, uint16_t *rounded, int n_rounded, float *factors)
+                            bool adds, int n_rows, const int32_t *n_live, uint16_t *rounded,
+                            int n_rounded, float *factors)
 {
     const struct mxfp8_rows none = {};
 
     add_dependent<residual_rmsnorm>(list, (unsigned)n_rows, NORM_THREADS, 0, *a,
-                                    adds ? (const float *)a->h.data : NULL, none, 0, rounded,
-                                    n_rounded, factors);
+                                    adds ? (const float *)a->h.data : NULL, none, 0, n_live,
+                                    rounded, n_rounded, factors);
 }
 
 void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a,
                              int n_rows, uint16_t *rounded, int n_rounded)
 {
-    launch_rmsnorm_factors(list, a, true, n_rows, rounded, n_rounded, NULL);
+    launch_rmsnorm_factors(list, a, true, n_rows, NULL, rounded, n_rounded, NULL);
 }
 
 void launch_rmsnorm_mxfp8(struct launch_list *list, const struct residual_rmsnorm_args *a,
                           int n_rows, const struct mxfp8_rows *to, int first_row, float *factors)
 {
     add_dependent<residual_rmsnorm>(list, (unsigned)n_rows, NORM_THREADS, 0, *a,
-                                    (const float *)a->h.data, *to, first_row, (uint16_t *)NULL, 0,
-                                    factors);
+                                    (const float *)a->h.data, *to, first_row, (const int32_t *)NULL,
+                                    (uint16_t *)NULL, 0, factors);
 }
 
 void launch_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows)
 {
-    launch_rmsnorm_factors(list, a, false, n_rows, NULL, 0, NULL);
+    launch_rmsnorm_factors(list, a, false, n_rows, NULL, NULL, 0, NULL);
 }
 
 /* ---- RoPE ---- */
@@ -155,8 +162,10 @@ void launch_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args
 /* The angle is rounded to float32 as in the reference implementations; cos and sin are computed in
  * double. */
 static __global__ void cos_sin(float *out, const __grid_constant__ struct rope rope,
-                               const int32_t *positions)
+                               const int32_t *positions, const int32_t *n_live)
 {
+    if ((int)blockIdx.x >= live_rows(n_live, (int)gridDim.x))
+        return;
     const int half = rope.head_dim / 2;
     float *row = out + (int64_t)blockIdx.x * rope.head_dim;
 
@@ -171,9 +180,10 @@ static __global__ void cos_sin(float *out, const __grid_constant__ struct rope r
 }
 
 void launch_cos_sin(struct launch_list *list, float *out, const struct rope *rope_host,
-                    const int32_t *positions, int n_rows)
+                    const int32_t *positions, int n_rows, const int32_t *n_live)
 {
-    add_dependent<cos_sin>(list, (unsigned)n_rows, WARP_LANES, 0, out, *rope_host, positions);
+    add_dependent<cos_sin>(list, (unsigned)n_rows, WARP_LANES, 0, out, *rope_host, positions,
+                           n_live);
 }
 
 /* One head, by one warp. */
@@ -231,6 +241,8 @@ static __device__ void store_head(const struct tensor *kv, char *side, int which
 static __global__ void rope_cache(const __grid_constant__ struct attn_qkv_args a,
                                   const float *cos_sin, const struct batch *batch)
 {
+    if ((int)blockIdx.x >= batch->n_rows)
+        return;
     const int row = blockIdx.x, D = (int)a.kv.dim[4], n_kv = (int)a.kv.dim[2];
     const int n_q = (int)(a.q.dim[1] / D), position = BATCH_POSITIONS(batch)[row];
     const struct batch_seq *seq = &BATCH_SEQS(batch)[BATCH_ROW_SEQ(batch)[row]];

@@ -44,10 +44,11 @@ struct step_slot {
     char *batch; /* random numbers and the batch */
     size_t batch_bytes;
     struct step_results *results;
-    struct step_plan *plan;     /* NULL: the plan was dropped, or the slot had no step */
-    bool is_timed, is_spanned;  /* events for each stage; two events for the whole step */
-    struct stage_events events; /* of a timed step that ran without a CUDA graph */
-    bool has_graph_events;      /* the times are in the events of the plan */
+    struct stage_cost work[N_STAGES]; /* without times */
+    struct step_plan *plan;           /* NULL: the plan was dropped, or the slot had no step */
+    bool is_timed, is_spanned;        /* events for each stage; two events for the whole step */
+    struct stage_events events;       /* of a timed step that ran without a CUDA graph */
+    bool has_graph_events;            /* the times are in the events of the plan */
     cudaEvent_t span[2];
 };
 

@@ -49,4 +49,17 @@ static inline bool gpu_option_is_mxfp8(const struct device_options *o)
     return value != NULL && strcmp(value, "mxfp8") == 0;
 }
 
+/* Whether a GPU with these options can multiply MXFP8 activations: they are requested, or a backend
+ * is, of this program or of vLLM, that is native on some GPU. */
+static inline bool gpu_option_can_be_mxfp8(const struct device_options *o)
+{
+    static const char *const others[] = {"auto", "wgmma", "mma", "simt"};
+    const char *backend = gpu_option(o, GPU_OPTION_MXFP4_BACKEND);
+
+    for (size_t i = 0; backend != NULL && i < sizeof(others) / sizeof(others[0]); i++)
+        if (strcmp(backend, others[i]) == 0)
+            backend = NULL;
+    return backend != NULL || gpu_option_is_mxfp8(o);
+}
+
 #endif

@@ -83,6 +83,7 @@ struct matmul {
     int64_t out_width[MATMUL_JOBS_MAX]; /* row stride of the output, in floats */
     int n_jobs;
     int n_tokens;
+    const int32_t *n_live; /* common/live_rows.cuh: tokens that are stored; NULL: all */
     const float *x;        /* rows with the weights' number of columns, in floats */
     const int32_t *gather; /* token i is row gather[i * gather_stride] of x; NULL: row i */
     int gather_stride;
@@ -101,10 +102,10 @@ void launch_matmul(struct launch_list *list, const struct matmul *m);
 /* Weights in any layout and dtype. */
 void launch_matmul_simt(struct launch_list *list, const struct matmul *m);
 
-/* ---- rows.cu: one block per row ---- */
+/* ---- rows.cu: one block per row; n_live: as in struct matmul ---- */
 
 void launch_embed_rmsnorm(struct launch_list *list, const struct embed_rmsnorm_args *a,
-                          const int32_t *tokens, int n_rows);
+                          const int32_t *tokens, int n_rows, const int32_t *n_live);
 /* The first n_rounded rows of y are also stored as FP16, as launch_round_rows() of decode.h
  * does. */
 void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a,
@@ -113,14 +114,16 @@ void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rms
 void launch_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows);
 /* (T, D) floats: cosines, then sines, for the position of each row. */
 void launch_cos_sin(struct launch_list *list, float *out, const struct rope *rope_host,
-                    const int32_t *positions, int n_rows);
+                    const int32_t *positions, int n_rows, const int32_t *n_live);
 /* Rotates q in place and k of kv_rows, and writes k and v to their KV pages. */
 void launch_rope_cache(struct launch_list *list, const struct attn_qkv_args *a,
                        const float *cos_sin, const struct batch *batch, int n_rows);
 
 /* ---- router_topk.cu, experts.cu ---- */
 
-void launch_topk(struct launch_list *list, const struct router_args *a, int n_rows);
+/* n_live: as in struct matmul, here and in struct grouping. */
+void launch_topk(struct launch_list *list, const struct router_args *a, int n_rows,
+                 const int32_t *n_live);
 
 /* Tokens grouped by expert. */
 struct grouping {
@@ -130,11 +133,12 @@ struct grouping {
     int32_t *tokens;   /* (T*A): the token of each entry */
     int32_t *entry;    /* (T*A): the entry of token t at rank a */
     uint64_t *n_read;  /* (1): n_active, accumulated over all calls */
+    const int32_t *n_live;
 };
 void launch_group(struct launch_list *list, const struct grouping *g, const int32_t *ids,
                   int n_entries, int n_ranks, int n_experts);
-void launch_combine(struct launch_list *list, const struct experts_args *a, const int32_t *entry,
-                    int n_rows);
+void launch_combine(struct launch_list *list, const struct experts_args *a,
+                    const struct grouping *g, int n_rows);
 
 /* ---- gather_rows.cu ---- */
 

@@ -1,6 +1,7 @@
 /* MoE permutation for the experts stage, and the sum of a token's expert outputs. One block orders
  * the entries (a token at one of its experts) by expert, then by token. The outputs of a token's
  * experts are added in rank order. Everything stays on the device: the host needs no counts. */
+#include "cuda/common/live_rows.cuh"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
@@ -61,6 +62,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS)
 {
     extern __shared__ int counts[];
 
+    n_entries = live_rows(g.n_live, n_entries / n_ranks) * n_ranks;
     for (int e = threadIdx.x; e < n_experts; e += GROUP_THREADS)
         counts[e] = 0;
     __syncthreads();
@@ -81,8 +83,11 @@ void launch_group(struct launch_list *list, const struct grouping *g, const int3
                       n_ranks, n_experts);
 }
 
-static __global__ void combine(const __grid_constant__ struct experts_args a, const int32_t *entry)
+static __global__ void combine(const __grid_constant__ struct experts_args a, const int32_t *entry,
+                               const int32_t *n_live)
 {
+    if ((int)blockIdx.x >= live_rows(n_live, (int)gridDim.x))
+        return;
     const int64_t n = a.h.dim[1], n_ranks = a.ids.dim[1], row = blockIdx.x;
     const float *gates = (const float *)a.gates.data + row * n_ranks;
 
@@ -97,8 +102,8 @@ static __global__ void combine(const __grid_constant__ struct experts_args a, co
     }
 }
 
-void launch_combine(struct launch_list *list, const struct experts_args *a, const int32_t *entry,
-                    int n_rows)
+void launch_combine(struct launch_list *list, const struct experts_args *a,
+                    const struct grouping *g, int n_rows)
 {
-    add_kernel<combine>(list, n_rows, COMBINE_THREADS, 0, *a, entry);
+    add_kernel<combine>(list, n_rows, COMBINE_THREADS, 0, *a, (const int32_t *)g->entry, g->n_live);
 }

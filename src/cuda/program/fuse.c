@@ -4,7 +4,8 @@
 
 static int fuse_embed(struct fuse *f, int i, const struct embed_rmsnorm_args *a)
 {
-    launch_embed_rmsnorm(f->list, a, on_device(f, f->in->batch->offset_tokens), f->n_rows);
+    launch_embed_rmsnorm(f->list, a, on_device(f, f->in->batch->offset_tokens), f->n_rows,
+                         f->n_live);
     reads_early(f, &a->table);
     reads_early(f, &a->norm);
     writes(f, i, &a->x);
@@ -107,6 +108,8 @@ enum osp_status fuse(struct launch_list *list, const struct fuse_input *in)
                      .deferred_norm = -1,
                      .out_op = -1};
 
+    if (in->counts.is_padded)
+        f.n_live = &batch_on_device(&f)->n_rows;
     for (int i = 0; i < in->program->n_ops && f.st == OSP_OK;) {
         const int first = list->n;
         int n = 1;

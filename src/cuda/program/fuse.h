@@ -13,7 +13,11 @@
 #include "cuda/program/workspace.h"
 
 /* The counts that the launches of a step depend on. Steps with equal counts have the same launch
- * list and the same CUDA graph. */
+ * list and the same CUDA graph.
+ *
+ * Steps with more than a few decode rows, and no others, are padded: their counts are those of the
+ * next larger size of a few (step_counts_pad()), the arrays of their batch are laid out for these
+ * counts, and the kernels read the number of rows from the batch (common/live_rows.cuh). */
 struct step_counts {
     int n_rows, n_seqs, n_samples;
     int n_decode; /* decode rows, which come before the prefill rows */
@@ -24,9 +28,19 @@ struct step_counts {
     int n_tail_decode; /* decode rows among them */
     /* the samples have different rows in ascending order: the last layer can compute these only */
     int has_tail;
+    int is_padded; /* the batch has at most these rows, sequences and samples, and n of each */
 };
-/* OSP_EINTERNAL: a decode row follows a prefill row. */
+/* The counts of the batch itself. OSP_EINTERNAL: a decode row follows a prefill row. */
 CHECKED enum osp_status step_counts_of(struct step_counts *out, const struct batch *b);
+/* Pads a step of DECODE_FUSED_MAX + 1 to DECODE_ROWS_MAX decode rows, each of which is a sequence
+ * and is sampled: multiples of 8 rows up to 64, then of 16, but at most n_most >= n_rows rows.
+ * Other steps are unchanged. */
+void step_counts_pad(struct step_counts *n, int n_most);
+/* Copies *b to `memory` with its arrays laid out for the counts, of which it has
+ * step_batch_bytes(); the header has the numbers of *b. Padding is zero: no sample, and rows of
+ * PHASE_PREFILL, which the attention kernels of decode rows skip. Returns the copy. */
+struct batch *step_batch_copy(void *memory, const struct batch *b, const struct step_counts *n);
+int64_t step_batch_bytes(const struct batch *b, const struct step_counts *n);
 
 struct fuse_input {
     const struct program *program;
@@ -36,7 +50,7 @@ struct fuse_input {
     const struct kernel_config *config; /* kernels that the options select */
     int n_rows_max, n_samples_max;      /* of the largest step: workspaces are laid out for it */
     const struct workspaces *workspaces;
-    const struct batch *batch; /* offsets of its arrays; only the header is read */
+    const struct batch *batch; /* laid out for the counts; only the header is read */
     uint64_t *n_experts_read;  /* device memory: experts whose weights were read, accumulated */
 };
 

@@ -90,6 +90,8 @@ static int splits_at_most(int n_blocks)
 /* The decode rows: the first n rows. */
 static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
 {
+    const size_t n_bufs = f->in->workspaces->at[WORKSPACE_merge_bufs].size_bytes /
+                          (size_t)attn_merge_bytes(&l->args, 1);
     int n_at_once = n;
 
     l->n_splits = attn_splits(l->n_units, splits_at_most(n * attn_row_blocks(&l->args)));
@@ -102,6 +104,11 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
     }
     if (l->n_splits > 1) {
         n_at_once = attn_rows_at_once(&l->args, n);
+        n_at_once = (size_t)n_at_once < n_bufs ? n_at_once : (int)n_bufs;
+        if (n_at_once == 0) {
+            f->st = fail(OSP_EINTERNAL, "cuda: workspace merge_bufs has no buffer for a row");
+            return;
+        }
         l->merge_bufs = workspace(f, WORKSPACE_merge_bufs);
     }
     for (int row = 0; row < n; row += n_at_once) {

@@ -9,6 +9,7 @@ static struct decode_matmul head_of(const struct fuse *f, const struct logits_ar
                                   .out = a->logits.data,
                                   .out_width = (int32_t)a->logits.dim[1],
                                   .n_tokens = f->in->counts.n_samples,
+                                  .n_live = f->n_live,
                                   .is_mxfp4 = a->head.dtype == DTYPE_MXFP4};
 }
 
@@ -25,7 +26,7 @@ static int launch_logits(struct fuse *f, int i, const struct logits_args *a)
 {
     const struct batch_sample *samples = on_device(f, f->in->batch->offset_samples);
     struct decode_matmul p = head_of(f, a);
-    struct matmul m = {.n_tokens = p.n_tokens, .x = a->y.data};
+    struct matmul m = {.n_tokens = p.n_tokens, .n_live = p.n_live, .x = a->y.data};
 
     if (m.n_tokens == 0)
         return 1;

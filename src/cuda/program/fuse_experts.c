@@ -36,6 +36,7 @@ static struct decode_experts experts_of(const struct fuse *f, const struct exper
         .gates = a->gates.data,
         .n_read = f->in->n_experts_read,
         .n_tokens = f->n_rows,
+        .n_live = f->n_live,
         .n_ranks = (int32_t)a->ids.dim[1],
         .n_experts = (int32_t)a->w_up.dim[0],
         .n_columns = (int32_t)a->h.dim[1],
@@ -258,6 +259,7 @@ void group_experts(struct fuse *f, const struct experts_args *a, int n_rows,
     *g =
         grouping_at(workspace(f, WORKSPACE_lists), f->in->n_rows_max * (int64_t)n_ranks, n_experts);
     g->n_read = f->in->n_experts_read;
+    g->n_live = f->n_live;
     launch_group(f->list, g, a->ids.data, n, n_ranks, n_experts);
     reads(f, f->op, &a->ids);
     writes_workspace(f, WORKSPACE_lists);
@@ -330,7 +332,7 @@ static void launch_first(struct fuse *f, const struct experts_args *a, int n_row
     f->product =
         (struct product_tensors){.x = a->units.id, .out = {a->parts.id}, .is_listed = true};
     matmul_launch(f, STAGE_experts, &e.down, &a->units);
-    launch_combine(f->list, a, e.lists.entry, n_rows);
+    launch_combine(f->list, a, &e.lists, n_rows);
     reads_workspace(f, WORKSPACE_lists);
     touch_combine(f, a);
 }

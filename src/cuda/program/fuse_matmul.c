@@ -56,13 +56,25 @@ void note_product_of(struct fuse *f, const struct matmul *m, enum workspace rows
 
 /* ---- decode rows as FP16 ---- */
 
+/* The workspace for n_rows rows. */
+static uint16_t *rounded_workspace(struct fuse *f, int n_rows, int64_t n_columns)
+{
+    const struct gpu_workspace *at = &f->in->workspaces->at[WORKSPACE_rounded];
+
+    if ((size_t)rounded_rows_bytes(n_rows, n_columns) > at->size_bytes)
+        f->st = fail(OSP_EINTERNAL,
+                     "cuda: workspace rounded has %zu bytes, too few for %d rows of %lld numbers",
+                     at->size_bytes, n_rows, (long long)n_columns);
+    return at->data;
+}
+
 uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t)
 {
     f->rounded = 0;
     if (f->n_decode <= DECODE_FUSED_MAX)
         return NULL;
     f->rounded = t->id;
-    return workspace(f, WORKSPACE_rounded);
+    return rounded_workspace(f, f->n_decode, t->dim[1]);
 }
 
 /* x: the id of the tensor whose rows, in order, are `rows`; 0: rows are gathered. */
@@ -71,7 +83,8 @@ static const uint16_t *round_rows(struct fuse *f, const struct decode_rows *rows
 {
     if (x == 0 || f->rounded != x || !is_mxfp4 || rows->gather != NULL) {
         next_launch(f);
-        launch_round_rows(f->list, workspace(f, WORKSPACE_rounded), rows, n_rows, is_mxfp4);
+        launch_round_rows(f->list, rounded_workspace(f, n_rows, rows->n), rows, n_rows, f->n_live,
+                          is_mxfp4);
         note_rows(f, WORKSPACE_rounded);
         f->rounded = 0;
     }
@@ -100,8 +113,10 @@ static bool is_decode_gemm(const struct matmul *m)
 
 static struct decode_gemm decode_gemm_of(const struct matmul *m)
 {
-    struct decode_gemm p = {
-        .n_jobs = m->n_jobs, .n_tokens = m->n_tokens, .is_mxfp4 = m->w[0].dtype == DTYPE_MXFP4};
+    struct decode_gemm p = {.n_jobs = m->n_jobs,
+                            .n_tokens = m->n_tokens,
+                            .n_live = m->n_live,
+                            .is_mxfp4 = m->w[0].dtype == DTYPE_MXFP4};
 
     for (int i = 0; i < m->n_jobs; i++) {
         p.w[i] = matrix_of(&m->w[i]);

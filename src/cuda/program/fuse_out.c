@@ -17,6 +17,7 @@ static struct decode_matmul out_matmul(const struct fuse *f, const struct attn_o
         .out = a->h.data,
         .out_width = (int32_t)a->h.dim[1],
         .n_tokens = f->n_rows,
+        .n_live = f->n_live,
         .is_mxfp4 = a->wo.dtype == DTYPE_MXFP4,
     };
 }
@@ -131,7 +132,7 @@ int fuse_attn_out(struct fuse *f, int i)
 {
     union stage_args args, next;
     const struct attn_out_args *a = &args.attn_out;
-    struct matmul m = {.n_tokens = f->n_rows};
+    struct matmul m = {.n_tokens = f->n_rows, .n_live = f->n_live};
 
     op_args(f, i, &args);
     if (takes_out(f, a)) {

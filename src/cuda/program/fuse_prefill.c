@@ -334,7 +334,7 @@ static void mxfp8_experts(struct fuse *f, const struct experts_args *a, int n_ro
     f->product = (struct product_tensors){.out = {a->parts.id}, .is_listed = true};
     launch_mxfp8_matmul(f->list, &e.down, &units, NULL, tile_rows);
     note_product_of(f, &e.down, WORKSPACE_units);
-    launch_combine(f->list, a, e.lists.entry, n_rows);
+    launch_combine(f->list, a, &e.lists, n_rows);
     reads_workspace(f, WORKSPACE_lists);
     touch_combine(f, a);
 }

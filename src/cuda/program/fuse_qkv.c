@@ -10,7 +10,7 @@ static void make_cos_sin(struct fuse *f, const struct rope *rope)
     if (f->rope == rope)
         return;
     launch_cos_sin(f->list, workspace(f, WORKSPACE_cos_sin), rope,
-                   on_device(f, f->in->batch->offset_positions), f->n_rows);
+                   on_device(f, f->in->batch->offset_positions), f->n_rows, f->n_live);
     writes_workspace(f, WORKSPACE_cos_sin);
     f->rope = rope;
     next_launch(f);
@@ -132,7 +132,7 @@ static int launch_qkv(struct fuse *f, int i, const struct attn_qkv_args *a)
     const int64_t kv_width = a->kv.dim[2] * a->kv.dim[4];
     float *const kv_rows = a->kv_rows.data;
     float *const outs[3] = {a->q.data, kv_rows, kv_rows + kv_width};
-    struct matmul m = {.n_tokens = f->n_rows, .x = a->y.data};
+    struct matmul m = {.n_tokens = f->n_rows, .n_live = f->n_live, .x = a->y.data};
 
     make_cos_sin(f, a->rope);
     for (int k = 0; k < 3; k++)

@@ -37,7 +37,7 @@ void norm_now(struct fuse *f, int residual)
     const struct residual_rmsnorm_args *a = &args.residual_rmsnorm;
 
     op_args(f, residual, &args);
-    launch_rmsnorm_factors(f->list, a, false, f->n_rows, NULL, 0,
+    launch_rmsnorm_factors(f->list, a, false, f->n_rows, f->n_live, NULL, 0,
                            factors_of(f, residual, a, is_behind_out(f, residual)));
     reads(f, residual, &a->x);
     reads_early(f, &a->norm);
@@ -108,7 +108,7 @@ int fuse_residual(struct fuse *f, int i)
             launch_residual_router(f, i, a, rounded);
             return 2;
         }
-        launch_rmsnorm_factors(f->list, a, true, f->n_rows, rounded,
+        launch_rmsnorm_factors(f->list, a, true, f->n_rows, f->n_live, rounded,
                                rounded == NULL ? 0 : f->n_decode,
                                factors_of(f, i, a, is_behind_out(f, i)));
     }

@@ -13,6 +13,7 @@ struct decode_router router_of(const struct fuse *f, const struct router_args *a
                               .ids = a->ids.data,
                               .gates = a->gates.data,
                               .n_tokens = f->n_decode,
+                              .n_live = f->n_live,
                               .n_experts = (int32_t)a->router_logits.dim[1],
                               .n_ranks = (int32_t)a->ids.dim[1]};
     union stage_args from;
@@ -84,6 +85,7 @@ bool launch_router_logits(struct fuse *f, int i, const struct router_args *a,
                               .out = a->router_logits.data,
                               .out_width = (int32_t)a->router_logits.dim[1],
                               .n_tokens = f->n_rows,
+                              .n_live = f->n_live,
                               .is_exact = true};
 
     if (residual != NULL)
@@ -110,7 +112,7 @@ bool launch_router_logits(struct fuse *f, int i, const struct router_args *a,
 /* ids and gates of all rows from their logits. */
 void launch_topk_of(struct fuse *f, int i, const struct router_args *a)
 {
-    launch_topk(f->list, a, f->n_rows);
+    launch_topk(f->list, a, f->n_rows, f->n_live);
     reads(f, i, &a->router_logits);
     writes(f, i, &a->ids);
     writes(f, i, &a->gates);
@@ -121,7 +123,8 @@ void launch_topk_of(struct fuse *f, int i, const struct router_args *a)
 /* Logits of all rows, or of the prefill rows after decode rows that have their experts. */
 static void launch_logits(struct fuse *f, const struct router_args *a, bool is_prefill)
 {
-    struct matmul m = {.n_tokens = f->n_rows, .x = a->y.data, .is_exact = true};
+    struct matmul m = {
+        .n_tokens = f->n_rows, .n_live = f->n_live, .x = a->y.data, .is_exact = true};
 
     f->product = (struct product_tensors){.x = a->y.id, .out = {a->router_logits.id}};
     matmul_add(&m, &a->wr, &a->br, a->router_logits.data, a->router_logits.dim[1]);

@@ -44,6 +44,7 @@ enum osp_status gpu_compile(struct backend *be, const struct program *p, struct 
     if (c == NULL)
         return fail(OSP_ENOMEM, "out of memory for a compiled program");
     c->program = p;
+    work_rates_of(&c->rates, p);
     for (int i = 0; i < p->n_ops; i++)
         if (p->ops[i].stage == STAGE_sample) {
             program_args(p, i, &args);
@@ -92,8 +93,9 @@ static enum osp_status prepare(struct gpu *gpu, const struct launch_list *list)
         gpu->properties.name, l->name, l->shared_bytes, gpu->kernels->gpu.shared_per_block);
 }
 
-static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c, const struct batch *b,
-                                const struct step_counts *counts, struct step_plan **out)
+static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c,
+                                const struct step_counts *counts, const struct batch *header,
+                                struct step_plan **out)
 {
     const struct fuse_input in = {.program = c->program,
                                   .counts = *counts,
@@ -103,7 +105,7 @@ static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c, const
                                   .n_rows_max = gpu->limits.n_rows_max,
                                   .n_samples_max = gpu->limits.n_samples_max,
                                   .workspaces = &gpu->workspaces,
-                                  .batch = b,
+                                  .batch = header,
                                   .n_experts_read = gpu->n_experts_read};
     struct step_plan *plan = calloc(1, sizeof(*plan));
     enum osp_status st;
@@ -114,7 +116,6 @@ static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c, const
     launch_list_init(&plan->list, &gpu->kernels->gpu);
     TRY(fuse(&plan->list, &in));
     TRY(prepare(gpu, &plan->list));
-    step_work(plan->step, c->program, counts, b);
     *out = plan;
 out:
     if (st != OSP_OK)
@@ -122,27 +123,25 @@ out:
     return st;
 }
 
-enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c, const struct batch *b,
-                            struct step_plan **out)
+enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c, const struct step_counts *counts,
+                            const struct batch *header, struct step_plan **out)
 {
-    struct step_counts counts;
     struct step_plan **place = &c->plans[0];
-    enum osp_status st;
+    enum osp_status st = OSP_OK;
 
-    TRY(step_counts_of(&counts, b));
     for (int i = 0; i < PLANS_MAX; i++) {
         struct step_plan **at = &c->plans[i];
 
-        if (*at != NULL && memcmp(&(*at)->counts, &counts, sizeof(counts)) == 0) {
+        if (*at != NULL && memcmp(&(*at)->counts, counts, sizeof(*counts)) == 0) {
             *out = *at;
-            goto out;
+            return OSP_OK;
         }
         if (*place != NULL && (*at == NULL || (*at)->last_step < (*place)->last_step))
             place = at;
     }
     drop_plan(gpu, *place);
     *place = NULL;
-    TRY(new_plan(gpu, c, b, &counts, place));
+    TRY(new_plan(gpu, c, counts, header, place));
     *out = *place;
 out:
     return st;

@@ -14,25 +14,48 @@ struct step_plan {
     struct step_counts counts;
     uint64_t n_steps, last_step; /* number of steps, and the ticket of the last one */
     struct launch_list list;
-    cudaGraphExec_t exec[N_TIMINGS];  /* NULL: not captured yet */
-    struct stage_events events;       /* of the timed graph */
-    struct stage_cost step[N_STAGES]; /* of one step; times are those of the last timed step */
-    double step_ns;                   /* of a whole step without stage events; 0: not known yet */
+    cudaGraphExec_t exec[N_TIMINGS]; /* NULL: not captured yet */
+    struct stage_events events;      /* of the timed graph */
+    int64_t time_ns[N_STAGES];       /* of the last timed step */
+    double step_ns;                  /* of a whole step without stage events; 0: not known yet */
 };
 
-/* a few sizes of decode batches, each for a few ranges of context length */
-enum { PLANS_MAX = 64 };
+/* What the work of a step is proportional to. Tail: rows of the last layer that are sampled. */
+enum work_per {
+    WORK_PER_STEP,
+    WORK_PER_ROW,
+    WORK_PER_TAIL,
+    WORK_PER_TAIL_ROW,
+    WORK_PER_SAMPLING, /* a step with samples */
+    WORK_PER_SAMPLE,
+    WORK_PER_KEY,        /* that a row sees, without a window */
+    WORK_PER_WINDOW_KEY, /* in the sliding window */
+    N_WORK_PERS
+};
+
+struct work_rates {
+    struct work of[N_STAGES][N_WORK_PERS];
+    int n_calls[N_STAGES][2]; /* ops of the stage: of all rows, and of the tail */
+    int window_tokens;        /* of all layers with a window; 0: there are none */
+    enum stage stage;         /* while it is built */
+};
+
+/* A few sizes of decode batches (step_counts_pad()), each for a few ranges of context length, and
+ * steps with prefill rows, of which the oldest is dropped. */
+enum { PLANS_MAX = 128 };
 
 struct compiled {
     struct compiled *next;
-    const struct program *program;      /* borrowed */
+    const struct program *program; /* borrowed */
+    struct work_rates rates;
     struct sample_args sample;          /* tokens.data NULL: the program does not sample */
     struct step_plan *plans[PLANS_MAX]; /* NULL: free */
 };
 
-/* The plan for the counts of the batch: an existing one, or a new one with its list and work.
- * Errors: OSP_ENOMEM and those of fuse(). */
-CHECKED enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c, const struct batch *b,
+/* The plan for the counts: an existing one, or a new one with its list. header: of a batch that is
+ * laid out for the counts. Errors: OSP_ENOMEM and those of fuse(). */
+CHECKED enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c,
+                                    const struct step_counts *counts, const struct batch *header,
                                     struct step_plan **out);
 /* graphs.c: launches the step, captured as a graph from its second time on. */
 CHECKED enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan,
@@ -42,9 +65,10 @@ CHECKED enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan,
  * called. */
 CHECKED enum osp_status gpu_program_reserve(struct gpu *gpu, const struct program *p);
 
-/* step_work.c: calls, bytes and flops of each stage in one step over the batch; times are left
- * unchanged. */
-void step_work(struct stage_cost out[N_STAGES], const struct program *p,
+/* step_work.c: calls, bytes and flops of each stage in one step over the batch, whose counts these
+ * are (not padded); times are 0. */
+void work_rates_of(struct work_rates *out, const struct program *p);
+void step_work(struct stage_cost out[N_STAGES], const struct work_rates *r,
                const struct step_counts *n, const struct batch *b);
 /* Bytes of one expert's weights; 0: the program has no experts. */
 double step_expert_bytes(const struct program *p);

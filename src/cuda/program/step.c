@@ -90,18 +90,20 @@ static bool has_top(const struct batch *b)
     return false;
 }
 
-/* The random numbers of the samples, followed by the batch, always at the same address. */
-static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const struct batch *b)
+/* The random numbers of the samples, followed by the batch, always at the same address. *header is
+ * the batch as it is laid out on the device. */
+static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const struct batch *b,
+                              const struct step_counts *counts, const struct batch **header)
 {
     const int64_t before_bytes = uniforms_bytes(gpu->limits.n_samples_max);
-    const int64_t all_bytes = upload_bytes(gpu->limits.n_samples_max, b->size_bytes);
+    const int64_t all_bytes = upload_bytes(gpu->limits.n_samples_max, step_batch_bytes(b, counts));
     const struct batch_sample *samples = BATCH_SAMPLES(b);
     struct upload_launch l;
     enum osp_status st;
 
     TRY(slot_reserve(gpu, slot, (size_t)all_bytes));
     TRY(gpu_workspace_reserve(gpu, WORKSPACE_batch, all_bytes));
-    memcpy(slot->batch + before_bytes, b, (size_t)b->size_bytes);
+    *header = step_batch_copy(slot->batch + before_bytes, b, counts);
     for (int i = 0; i < b->n_samples; i++)
         ((double *)(void *)slot->batch)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
     l = (struct upload_launch){.from = slot->batch,
@@ -167,14 +169,22 @@ enum osp_status gpu_run(struct backend *be, struct compiled *c, const struct bat
                         uint64_t *ticket)
 {
     struct gpu *gpu = gpu_of(be);
+    const int n_padded_max = gpu->limits.n_rows_max < gpu->limits.n_samples_max
+                                 ? gpu->limits.n_rows_max
+                                 : gpu->limits.n_samples_max;
+    struct step_counts counts;
+    const struct batch *header;
     struct step_slot *slot;
     struct step_plan *plan;
     enum osp_status st;
 
     TRY(next_slot(gpu, &slot));
     TRY(gpu_pack_end(gpu));
-    TRY(upload(gpu, slot, b));
-    TRY(gpu_plan_of(gpu, c, b, &plan));
+    TRY(step_counts_of(&counts, b));
+    step_work(slot->work, &c->rates, &counts, b);
+    step_counts_pad(&counts, n_padded_max);
+    TRY(upload(gpu, slot, b, &counts, &header));
+    TRY(gpu_plan_of(gpu, c, &counts, header, &plan));
     TRY(gpu_plan_run(gpu, plan, slot));
     TRY(download(gpu, c, slot, b));
     slot->is_running = true;

@@ -1,5 +1,11 @@
-/* The counts of a batch that decide which kernels a step launches. */
+/* The counts of a batch that decide which kernels a step launches, and the layout of a batch that
+ * is padded to such counts. */
+#include <assert.h>
+#include <string.h>
+
 #include "cuda/program/fuse.h"
+
+enum { PAD_FEW = 8, PAD_FEW_MAX = 64, PAD_MANY = 16 };
 
 static int highest_position(const struct batch *b)
 {
@@ -57,4 +63,68 @@ enum osp_status step_counts_of(struct step_counts *out, const struct batch *b)
     count_tail(out, b);
 out:
     return st;
+}
+
+/* ---- padding ---- */
+
+void step_counts_pad(struct step_counts *n, int n_most)
+{
+    const int step = n->n_rows <= PAD_FEW_MAX ? PAD_FEW : PAD_MANY;
+    const int n_up = (n->n_rows + step - 1) / step * step;
+
+    if (n->n_rows <= DECODE_FUSED_MAX || n->n_rows > DECODE_ROWS_MAX || n->n_decode != n->n_rows ||
+        n->n_seqs != n->n_rows || n->n_samples != n->n_rows)
+        return;
+    assert(n->n_rows <= n_most && !n->has_tail);
+    n->n_rows = n_up < n_most ? n_up : n_most;
+    n->n_decode = n->n_seqs = n->n_samples = n->n_tail = n->n_tail_decode = n->n_rows;
+    n->is_padded = true;
+}
+
+static struct batch_counts layout_of(const struct batch *b, const struct step_counts *n)
+{
+    return (struct batch_counts){.n_rows = n->n_rows,
+                                 .n_seqs = n->n_seqs,
+                                 .n_samples = n->n_samples,
+                                 .n_pages = b->n_pages,
+                                 .n_seen = b->n_seen,
+                                 .n_biases = b->n_biases,
+                                 .n_mask_words = b->n_mask_words};
+}
+
+int64_t step_batch_bytes(const struct batch *b, const struct step_counts *n)
+{
+    return n->is_padded ? batch_bytes(layout_of(b, n)) : b->size_bytes;
+}
+
+static void copy_array(struct batch *to, int32_t to_offset, const struct batch *b, int32_t offset,
+                       size_t n_bytes)
+{
+    memcpy((char *)to + to_offset, batch_at(b, offset), n_bytes);
+}
+
+struct batch *step_batch_copy(void *memory, const struct batch *b, const struct step_counts *n)
+{
+    const size_t n_int_bytes = (size_t)b->n_rows * sizeof(int32_t);
+    struct batch *to;
+
+    if (!n->is_padded) {
+        memcpy(memory, b, (size_t)b->size_bytes);
+        return memory;
+    }
+    to = batch_init(memory, layout_of(b, n));
+    to->n_rows = b->n_rows;
+    to->n_seqs = b->n_seqs;
+    to->n_samples = b->n_samples;
+    copy_array(to, to->offset_tokens, b, b->offset_tokens, n_int_bytes);
+    copy_array(to, to->offset_positions, b, b->offset_positions, n_int_bytes);
+    copy_array(to, to->offset_row_seq, b, b->offset_row_seq, n_int_bytes);
+    copy_array(to, to->offset_phases, b, b->offset_phases, n_int_bytes);
+    copy_array(to, to->offset_seqs, b, b->offset_seqs,
+               (size_t)b->n_seqs * sizeof(struct batch_seq));
+    copy_array(to, to->offset_samples, b, b->offset_samples,
+               (size_t)b->n_samples * sizeof(struct batch_sample));
+    /* the arrays from here on have the same sizes in both */
+    copy_array(to, to->offset_pages, b, b->offset_pages, (size_t)(b->size_bytes - b->offset_pages));
+    return to;
 }

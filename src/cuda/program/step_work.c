@@ -1,6 +1,8 @@
-/* Bytes and flops of the stages of a step, for their fraction of the roofline; counted from the
- * program and the batch. The bytes of the experts' weights are counted on the device, because the
- * number of experts that a step reads is known only there. */
+/* Bytes and flops of the stages of a step, for their fraction of the roofline: rates that follow
+ * from the program, times the counts of the batch. The bytes of the experts' weights are counted on
+ * the device, because the number of experts that a step reads is known only there. */
+#include <assert.h>
+
 #include "backend/kv_page.h"
 #include "cuda/common/layout.h"
 #include "cuda/program/plan.h"
@@ -10,99 +12,124 @@ static double weight_bytes(const struct tensor *w)
     return (double)(w->layout == LAYOUT_PACKED ? matrix_bytes(w) : tensor_bytes(w));
 }
 
-/* A matrix, or one of a stack, times n rows. */
-static struct work matmul_work(const struct tensor *w, double n)
+static void add(struct work_rates *r, enum work_per per, double bytes, double flops)
+{
+    r->of[r->stage][per].bytes += bytes;
+    r->of[r->stage][per].flops += flops;
+}
+
+/* A matrix, read once, times rows; per: of these rows. */
+static void add_matmul(struct work_rates *r, enum work_per once, enum work_per per,
+                       const struct tensor *w)
 {
     const double rows = (double)matrix_rows(w), columns = (double)matrix_columns(w);
 
-    return (struct work){.bytes = weight_bytes(w) + 4 * n * (rows + columns),
-                         .flops = 2 * rows * columns * n};
+    add(r, once, weight_bytes(w), 0);
+    add(r, per, 4 * (rows + columns), 2 * rows * columns);
 }
 
-static struct work qkv_work(const struct attn_qkv_args *a, double n)
-{
-    struct work sum = {0};
-
-    for (int i = 0; i < 3; i++) {
-        const struct work part = matmul_work(&a->wqkv[i], n);
-
-        sum.bytes += part.bytes;
-        sum.flops += part.flops;
-    }
-    return sum;
-}
-
-static struct work attn_work(const struct attn_args *a, const struct batch *b)
+static void add_attn(struct work_rates *r, const struct attn_args *a)
 {
     const double row_bytes =
         (double)kv_page_bytes(a->kv.dtype, a->kv.dim[2], a->kv.dim[4]) / PAGE_TOKENS;
-    struct work sum = {0};
 
-    for (int row = 0; row < b->n_rows; row++) {
-        const int n_seen = BATCH_POSITIONS(b)[row] + 1;
-        const int n = a->window_tokens > 0 && n_seen > a->window_tokens ? a->window_tokens : n_seen;
-
-        sum.bytes += row_bytes * n + 8.0 * (double)a->q.dim[1];
-        sum.flops += 4.0 * (double)a->q.dim[1] * n;
-    }
-    return sum;
+    assert(a->window_tokens == 0 || r->window_tokens == 0 || a->window_tokens == r->window_tokens);
+    if (a->window_tokens > 0)
+        r->window_tokens = a->window_tokens;
+    add(r, a->window_tokens > 0 ? WORK_PER_WINDOW_KEY : WORK_PER_KEY, row_bytes,
+        4 * (double)a->q.dim[1]);
+    add(r, WORK_PER_ROW, 8 * (double)a->q.dim[1], 0);
 }
 
-static struct work experts_work(const struct experts_args *a, double n)
+/* Weights of the experts: counted on the device. */
+static void add_experts(struct work_rates *r, enum work_per per, const struct experts_args *a)
 {
     const double n_ranks = (double)a->ids.dim[1];
+    const double up = (double)matrix_rows(&a->w_up) * (double)matrix_columns(&a->w_up);
+    const double down = (double)matrix_rows(&a->w_down) * (double)matrix_columns(&a->w_down);
 
-    return (struct work){
-        .bytes = 4 * n * (double)a->h.dim[1] * (n_ranks + 1),
-        .flops = (matmul_work(&a->w_up, n).flops + matmul_work(&a->w_down, n).flops) * n_ranks};
+    add(r, per, 4 * (double)a->h.dim[1] * (n_ranks + 1), 2 * (up + down) * n_ranks);
 }
 
-static struct work op_work(const struct program_op *op, const union stage_args *args,
-                           const struct step_counts *counts, const struct batch *b)
+static void add_op(struct work_rates *r, const struct program_op *op, const union stage_args *args)
 {
     const bool is_tail = op->rows == ROWS_SAMPLED && op->stage != STAGE_attn;
-    const double n = is_tail ? counts->n_tail : counts->n_rows, n_samples = counts->n_samples;
-    const double logits = n_samples * (double)args->sample.logits.dim[1];
+    const enum work_per once = is_tail ? WORK_PER_TAIL : WORK_PER_STEP;
+    const enum work_per per = is_tail ? WORK_PER_TAIL_ROW : WORK_PER_ROW;
+    double n;
 
+    r->stage = op->stage;
+    r->n_calls[op->stage][is_tail]++;
     switch (op->stage) {
     case STAGE_embed_rmsnorm:
-        return (struct work){n * (double)args->embed_rmsnorm.x.dim[1] *
-                                 (args->embed_rmsnorm.table.dtype == DTYPE_F32 ? 12 : 10),
-                             4 * n * (double)args->embed_rmsnorm.x.dim[1]};
+        n = (double)args->embed_rmsnorm.x.dim[1];
+        add(r, per, n * (args->embed_rmsnorm.table.dtype == DTYPE_F32 ? 12 : 10), 4 * n);
+        break;
     case STAGE_attn_qkv:
-        return qkv_work(&args->attn_qkv, n);
+        for (int i = 0; i < 3; i++)
+            add_matmul(r, once, per, &args->attn_qkv.wqkv[i]);
+        break;
     case STAGE_attn:
-        return attn_work(&args->attn, b);
+        add_attn(r, &args->attn);
+        break;
     case STAGE_attn_out:
-        return matmul_work(&args->attn_out.wo, n);
+        add_matmul(r, once, per, &args->attn_out.wo);
+        break;
     case STAGE_residual_rmsnorm:
-        return (struct work){16 * n * (double)args->residual_rmsnorm.x.dim[1],
-                             5 * n * (double)args->residual_rmsnorm.x.dim[1]};
+        n = (double)args->residual_rmsnorm.x.dim[1];
+        add(r, per, 16 * n, 5 * n);
+        break;
     case STAGE_router:
-        return matmul_work(&args->router.wr, n);
+        add_matmul(r, once, per, &args->router.wr);
+        break;
     case STAGE_experts:
-        return experts_work(&args->experts, n);
+        add_experts(r, per, &args->experts);
+        break;
     case STAGE_logits:
-        return n_samples > 0 ? matmul_work(&args->logits.head, n_samples) : (struct work){0};
+        add_matmul(r, WORK_PER_SAMPLING, WORK_PER_SAMPLE, &args->logits.head);
+        break;
     default:
-        return (struct work){4 * logits, 2 * logits};
+        n = (double)args->sample.logits.dim[1];
+        add(r, WORK_PER_SAMPLE, 4 * n, 2 * n);
+        break;
     }
 }
 
-void step_work(struct stage_cost out[N_STAGES], const struct program *p,
-               const struct step_counts *n, const struct batch *b)
+void work_rates_of(struct work_rates *out, const struct program *p)
 {
     union stage_args args;
 
+    *out = (struct work_rates){0};
     for (int i = 0; i < p->n_ops; i++) {
-        struct stage_cost *cost = &out[p->ops[i].stage];
-        struct work work;
-
         program_args(p, i, &args);
-        work = op_work(&p->ops[i], &args, n, b);
-        cost->n_calls++;
-        cost->bytes += work.bytes;
-        cost->flops += work.flops;
+        add_op(out, &p->ops[i], &args);
+    }
+}
+
+void step_work(struct stage_cost out[N_STAGES], const struct work_rates *r,
+               const struct step_counts *n, const struct batch *b)
+{
+    const bool has_last = !n->has_tail || n->n_tail > 0; /* fuse(): is_unneeded() */
+    double times[N_WORK_PERS] = {[WORK_PER_STEP] = 1,
+                                 [WORK_PER_ROW] = n->n_rows,
+                                 [WORK_PER_TAIL] = has_last,
+                                 [WORK_PER_TAIL_ROW] = n->n_tail,
+                                 [WORK_PER_SAMPLING] = n->n_samples > 0,
+                                 [WORK_PER_SAMPLE] = n->n_samples};
+
+    for (int row = 0; row < b->n_rows; row++) {
+        const int n_seen = BATCH_POSITIONS(b)[row] + 1;
+
+        times[WORK_PER_KEY] += n_seen;
+        times[WORK_PER_WINDOW_KEY] += n_seen < r->window_tokens ? n_seen : r->window_tokens;
+    }
+    for (int stage = 0; stage < N_STAGES; stage++) {
+        out[stage] = (struct stage_cost){.n_calls = r->n_calls[stage][false] +
+                                                    (has_last ? r->n_calls[stage][true] : 0)};
+        for (int per = 0; per < N_WORK_PERS; per++) {
+            out[stage].bytes += r->of[stage][per].bytes * times[per];
+            out[stage].flops += r->of[stage][per].flops * times[per];
+        }
     }
 }
 

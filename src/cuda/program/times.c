@@ -71,13 +71,13 @@ static void share_times(struct step_plan *plan, bool is_timed, int64_t time_ns[N
 
     for (int i = 0; i < N_STAGES; i++) {
         if (is_timed)
-            plan->step[i].time_ns = time_ns[i];
-        sum += (double)plan->step[i].time_ns;
+            plan->time_ns[i] = time_ns[i];
+        sum += (double)plan->time_ns[i];
     }
     for (int i = 0; i < N_STAGES; i++)
         time_ns[i] = plan->step_ns > 0 && sum > 0
-                         ? (int64_t)((double)plan->step[i].time_ns * plan->step_ns / sum)
-                         : plan->step[i].time_ns;
+                         ? (int64_t)((double)plan->time_ns[i] * plan->step_ns / sum)
+                         : plan->time_ns[i];
 }
 
 enum osp_status gpu_step_finish(struct gpu *gpu, struct step_slot *slot)
@@ -98,9 +98,9 @@ enum osp_status gpu_step_finish(struct gpu *gpu, struct step_slot *slot)
         TRY(read_span(slot));
     share_times(slot->plan, slot->is_timed, time_ns);
     for (int i = 0; i < N_STAGES; i++) {
-        gpu->costs[i].n_calls += slot->plan->step[i].n_calls;
-        gpu->costs[i].bytes += slot->plan->step[i].bytes;
-        gpu->costs[i].flops += slot->plan->step[i].flops;
+        gpu->costs[i].n_calls += slot->work[i].n_calls;
+        gpu->costs[i].bytes += slot->work[i].bytes;
+        gpu->costs[i].flops += slot->work[i].flops;
         gpu->costs[i].time_ns += time_ns[i];
     }
 out:

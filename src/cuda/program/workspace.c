@@ -106,7 +106,8 @@ static int64_t workspace_bytes_tiles(const struct step_shape *s)
 
 static int64_t workspace_bytes_mxfp8(const struct step_shape *s)
 {
-    return gpu_option_is_mxfp8(&s->device_options) ? mxfp8_bytes(s->counts.n_rows, s->width) : 0;
+    return gpu_option_can_be_mxfp8(&s->device_options) ? mxfp8_bytes(s->counts.n_rows, s->width)
+                                                       : 0;
 }
 
 static int64_t workspace_bytes_partials(const struct step_shape *s)

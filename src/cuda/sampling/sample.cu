@@ -48,6 +48,8 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     double sum = 0;
 
     pdl_launch_dependents();
+    if (is_padding(l, blockIdx.y))
+        return;
     pdl_wait();
 #pragma unroll 8
     for (int i = part.first + threadIdx.x; i < part.end; i += CHUNK_THREADS) {
@@ -96,6 +98,8 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     int best;
 
     pdl_launch_dependents();
+    if (is_padding(l, blockIdx.y))
+        return;
     pdl_wait();
     if (!(params.temperature > 0.0f) || (!HAS_SPECIAL && !is_plain(params)))
         return;
@@ -214,6 +218,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
     int best, token;
 
     pdl_launch_dependents();
+    if (is_padding(l, blockIdx.x))
+        return;
     pdl_wait();
     best = token = largest_of(s.scratch.floats, s.ids, chunks);
     if (best == SAMPLE_NOT_FINITE || (best < 0 && n_top == 0)) {

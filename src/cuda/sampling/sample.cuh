@@ -39,6 +39,12 @@ struct sample_part {
     int first, end;
 };
 
+/* Whether the block's row is behind those of the batch (common/live_rows.cuh). */
+static __device__ __forceinline__ bool is_padding(const struct sample_launch &l, unsigned row)
+{
+    return (int)row >= l.batch->n_samples;
+}
+
 static __device__ __forceinline__ struct sample_part part_of(const struct sample_launch &l)
 {
     const int n_all = (int)l.args.logits.dim[1], n_ids = chunk_ids(n_all);

@@ -323,6 +323,8 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     int best;
 
     pdl_launch_dependents();
+    if (is_padding(l, blockIdx.y))
+        return;
     pdl_wait();
     if (is_plain(params))
         return;
