@@ -384,7 +384,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
-    $(foreach folder,stages load sim answers fault cuda_host,$(wildcard tests/$(folder)/*.c)))
+    $(foreach folder,stages load sim answers fault cuda cuda_host,$(wildcard tests/$(folder)/*.c)))
 
 .DEFAULT_GOAL := build
 
