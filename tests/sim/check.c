@@ -228,20 +228,23 @@ static bool key_waits(const struct queue_list *l, int key)
     return false;
 }
 
-/* The key served least, among equals the one with the oldest request; every second time the first
- * key that is due. */
+/* The key served least, among equals the one with the oldest request; after each of these that
+ * passed a key that is due, the first key that is due. */
 static int next_key(const struct queue_list *l)
 {
     int best = l->at[0]->key, due = -1;
+    bool is_owed = false;
 
     for (int i = 0; i < l->n; i++)
         if (before.served[l->at[i]->key] < before.served[best])
             best = l->at[i]->key;
     for (int k = 0; k < KEYS_MAX; k++)
-        if (world.key_turn[k].due > 0 &&
-            (due < 0 || world.key_turn[k].due < world.key_turn[due].due))
-            due = k;
-    return due >= 0 && world.admissions % 2 == 0 ? due : best;
+        if (world.key_turn[k].due > 0) {
+            is_owed = is_owed || world.key_turn[k].is_owed;
+            if (due < 0 || world.key_turn[k].due < world.key_turn[due].due)
+                due = k;
+        }
+    return is_owed ? due : best;
 }
 
 /* a and b are of one key. */
@@ -325,8 +328,11 @@ static void pass_keys_by(const struct queue_list *l, const struct caller *x)
     for (int i = 0; i < l->n; i++) {
         const int k = l->at[i]->key;
 
-        if (k != x->key && !is_passed[k])
-            count_bypass(&world.key_turn[k], n_due_keys(), &world.dues, &totals.n_key_dues);
+        if (k == x->key || is_passed[k])
+            continue;
+        world.key_turn[k].is_owed = !(world.key_turn[x->key].due > 0 && world.key_turn[k].due > 0 &&
+                                      world.key_turn[x->key].due < world.key_turn[k].due);
+        count_bypass(&world.key_turn[k], n_due_keys(), &world.dues, &totals.n_key_dues);
         is_passed[k] = true;
     }
 }

@@ -26,6 +26,7 @@ enum {
 struct turn {
     int n_passed, n_due_before;
     int64_t due;
+    bool is_owed; /* a key's: the last one that passed it was not due before it */
 };
 
 /* A client's request, and all that is known of it without the engine. */

@@ -259,6 +259,49 @@ static void test_a_client_is_not_passed_for_ever(void **state)
     fixture_close(&f);
 }
 
+/* A client that has its share of the slots at every second admission is bypassed no more often than
+ * the bound, whichever admissions these are. */
+static void share_at_every_second(int phase)
+{
+    struct fixture f;
+    int n_passed = 0;
+
+    fixture_open(&f, 1, 64);
+    f.sched->limits.bypass_max = 5;
+    f.sched->limits.slot_share = 1;
+    add(&f, 0, (struct wanted){300, 4, 0, "ahead", NULL});
+    for (int i = 0; i < 5; i++)
+        run(&f, TOKEN);
+    add(&f, 100, (struct wanted){10, 4, 0, "first", NULL});
+    add(&f, 1, (struct wanted){10, 4, 0, "ahead", NULL});
+    for (int i = 2; f.seqs[1].state == SEQ_WAITING; i++) {
+        const bool has_share = i % 2 == phase;
+        char client[TEXT_BYTES];
+
+        assert_in_range(i, 2, 99);
+        snprintf(client, sizeof client, "new %d", i);
+        f.sched->clients.root.last_served = 0;
+        add(&f, i, (struct wanted){10, 4, 0, client, NULL});
+        if (sched_stats(f.sched).n_running > 0)
+            run(&f, STOP_ID);
+        if (has_share)
+            f.seqs[1].client->n_running++;
+        run(&f, TOKEN);
+        if (has_share)
+            f.seqs[1].client->n_running--;
+        n_passed += f.seqs[1].state == SEQ_WAITING && !has_share;
+    }
+    assert_in_range(n_passed, 5, 7);
+    fixture_close(&f);
+}
+
+static void test_a_share_does_not_move_a_turn(void **state)
+{
+    (void)state;
+    share_at_every_second(0);
+    share_at_every_second(1);
+}
+
 /* Thousands of users of one client do not evict the count of another client, nor that of their own
  * client. */
 static void test_what_is_remembered(void **state)
@@ -301,4 +344,5 @@ UNIT_MAIN(cmocka_unit_test(test_users_divide_their_clients_share),
           cmocka_unit_test(test_priority_puts_no_other_client_out),
           cmocka_unit_test(test_a_client_leaves_slots_to_others),
           cmocka_unit_test(test_a_client_is_not_passed_for_ever),
+          cmocka_unit_test(test_a_share_does_not_move_a_turn),
           cmocka_unit_test(test_what_is_remembered))

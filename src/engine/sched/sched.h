@@ -28,7 +28,8 @@ enum {
     PREEMPTIONS_MAX = 3, /* preemptions of a sequence; then later sequences no longer preempt it */
     /* Later requests of the same client that may be admitted before a waiting request, and requests
      * of other clients that may be admitted before a waiting client's. A request or client bypassed
-     * so often is due; every second admission goes to those due, in order: sched_bypass_bound(). */
+     * so often is due. Of a client's requests those due get every second admission; of clients, the
+     * one after each that bypassed one of them. Both in order: sched_bypass_bound(). */
     BYPASS_MAX_DEFAULT = 1024,
     PREFILL_ROWS_MIN = 16, /* in every step, however slow the machine */
     OLDEST_PREFILL_PART =

@@ -33,12 +33,14 @@ struct bypass {
     int n;
     int64_t due;      /* sequence number of becoming due, after bypass_max; 0: not due */
     int n_due_before; /* others that were due then and still waiting */
+    bool is_owed;     /* a client's: the last bypass was not by one that was due before it */
 };
 
 /* Counts for one group of competitors: all clients, or the requests of one client. */
 struct fair_queue {
-    int n_due;                         /* waiting and due */
-    int64_t n_due_total, n_admissions; /* so far */
+    int n_due;            /* waiting and due */
+    int64_t n_due_total;  /* so far, */
+    int64_t n_admissions; /* a client's only */
 };
 
 /* A client, a user of a client, or the root, which is the parent of all clients. */

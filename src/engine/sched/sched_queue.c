@@ -6,7 +6,7 @@
 
 int64_t sched_bypass_bound(const struct sched_limits *l, const struct bypass *p)
 {
-    /* Every second admission goes to those due, in order; both kinds may have arrived later. */
+    /* Those due before it each go first once. Between two of them, at most one other does. */
     return p->due == 0 ? l->bypass_max : l->bypass_max + 2 * ((int64_t)p->n_due_before + 1);
 }
 
@@ -72,25 +72,29 @@ static bool has_its_share(const struct sched *s, const struct client *client)
     return s->limits.slot_share > 0 && client->n_running >= s->limits.slot_share * n_left;
 }
 
+/* The client whose turn it is because it is due; NULL: the turn is not theirs. The turns of due
+ * clients cannot follow a count of all admissions: in every turn of theirs a client might just have
+ * its share of the slots. */
 static const struct client *first_due_client(const struct sched *s)
 {
     const struct client *first = NULL;
+    bool is_owed = false;
 
     for (const struct client *i = s->clients.root.live.first; i != NULL; i = i->after)
-        if (i->bypass.due > 0 && !has_its_share(s, i) &&
-            (first == NULL || i->bypass.due < first->bypass.due))
-            first = i;
-    return first;
+        if (i->bypass.due > 0 && !has_its_share(s, i)) {
+            is_owed = is_owed || i->bypass.is_owed;
+            if (first == NULL || i->bypass.due < first->bypass.due)
+                first = i;
+        }
+    return is_owed ? first : NULL;
 }
 
 /* The client served least, among equals the one with the oldest request; NULL: every waiting client
  * has its share of the slots. */
 static const struct client *next_client(const struct sched *s)
 {
-    const struct client *best = NULL;
+    const struct client *best = first_due_client(s);
 
-    if (is_for_due(&s->clients.root.fair_queue))
-        best = first_due_client(s);
     if (best != NULL)
         return best;
     for (const struct seq *q = s->first_waiting; q != NULL; q = q->after)
@@ -145,12 +149,15 @@ static void count_bypass(struct fair_queue *fair_queue, struct bypass *p, int n_
     p->n_due_before = fair_queue->n_due++;
 }
 
-/* Another client is bypassed once an admission, and not while it has its share of the slots. */
-static void bypass_client(struct sched *s, struct client *client)
+/* The client is bypassed by another one, once an admission, and not while it has its share of the
+ * slots. */
+static void bypass_client(struct sched *s, struct client *client, const struct client *by)
 {
     if (client->bypassed_at == s->n_admissions || has_its_share(s, client))
         return;
     client->bypassed_at = s->n_admissions;
+    client->bypass.is_owed =
+        client->bypass.due == 0 || by->bypass.due == 0 || by->bypass.due > client->bypass.due;
     count_bypass(&s->clients.root.fair_queue, &client->bypass, s->limits.bypass_max);
 }
 
@@ -159,7 +166,7 @@ static void bypass_others(struct sched *s, const struct seq *q)
 {
     for (struct seq *i = s->first_waiting; i != NULL; i = i->after)
         if (i->client != q->client)
-            bypass_client(s, i->client);
+            bypass_client(s, i->client, q->client);
         else if (i->arrival < q->arrival)
             count_bypass(&q->client->fair_queue, &i->bypass, s->limits.bypass_max);
 }
@@ -177,5 +184,4 @@ void queue_admit(struct sched *s, struct seq *q)
     client_admitted(q->user);
     queue_unlink(s, q);
     client->fair_queue.n_admissions++;
-    s->clients.root.fair_queue.n_admissions++;
 }
