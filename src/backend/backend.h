@@ -33,8 +33,9 @@ struct device_info {
     const char *pack_layout;
     /* run() returns before the step has ended; step_wait() waits for its end. */
     bool runs_async;
-    /* run() may also be called while one earlier step has not ended. Tokens of the later step can
-     * be those that the earlier step samples; sampled() gives the results of each. */
+    /* run() may also be called while one earlier step has not ended. Tokens of a step can be those
+     * that one of the two steps before it samples (batch.h: tokens_ticket), of any program;
+     * sampled() gives the results of each. */
     bool runs_pipelined;
 };
 

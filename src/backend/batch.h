@@ -87,10 +87,11 @@ struct batch {
     int32_t offset_seen;      /* struct batch_seen[n_seen] */
     int32_t offset_biases;    /* struct batch_bias[n_biases] */
     int32_t offset_masks;     /* uint32_t[n_mask_words] */
+    uint64_t tokens_ticket;   /* of the step whose samples tokens < 0 stand for */
 };
 
-/* In place of a token id: the token of sample i of the previous step, which a device with
- * runs_pipelined (backend.h) fills in; a sample that fails gives id 0. */
+/* In place of a token id: the token of sample i of the step with the batch's tokens_ticket, which a
+ * device with runs_pipelined (backend.h) fills in; a sample that fails gives id 0. */
 static inline HOST_DEVICE int32_t batch_token_sampled(int i)
 {
     return -1 - i;

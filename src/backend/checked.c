@@ -13,7 +13,10 @@ struct checked {
     const struct backend_ops *ops;
     struct backend *be;
     struct backend_options limits;
-    int n_samples; /* of the last step that was run */
+    struct {
+        uint64_t ticket; /* 0: none */
+        int n_samples;
+    } sampled[2]; /* the last steps that sampled, by ticket */
 };
 
 static struct checked *checked(struct backend *be)
@@ -397,22 +400,37 @@ out:
     return st;
 }
 
+/* Tokens < 0 stand for samples of a step that has them still. */
+static void check_sampled(const struct checked *c, const struct batch *b)
+{
+    const int at = (int)(b->tokens_ticket % 2);
+
+    for (int i = 0; i < b->n_rows; i++)
+        if (BATCH_TOKENS(b)[i] < 0) {
+            assert(c->sampled[at].ticket == b->tokens_ticket);
+            assert(batch_sample_index(BATCH_TOKENS(b)[i]) < c->sampled[at].n_samples);
+        }
+}
+
 static enum osp_status checked_run(struct backend *be, struct compiled *compiled,
                                    const struct batch *b, uint64_t *ticket)
 {
     const struct checked_program *p = (const struct checked_program *)compiled;
     struct checked *c = checked(be);
+    enum osp_status st;
 
     batch_check(b, c->limits.n_rows_max, c->limits.n_samples_max);
-    for (int i = 0; i < b->n_rows; i++)
-        assert(batch_sample_index(BATCH_TOKENS(b)[i]) < c->n_samples);
+    check_sampled(c, b);
     for (int i = 0; i < p->program->n_ops; i++)
         fit_batch(p->program->ops[i].stage, &p->args[i], b);
+    TRY(c->ops->run(c->be, p->compiled, b, ticket));
     for (int i = 0; i < p->program->n_ops; i++)
-        if (p->program->ops[i].stage ==
-            STAGE_sample) /* others leave the last samples as they are */
-            c->n_samples = b->n_samples;
-    return c->ops->run(c->be, p->compiled, b, ticket);
+        if (p->program->ops[i].stage == STAGE_sample) {
+            c->sampled[*ticket % 2].ticket = *ticket;
+            c->sampled[*ticket % 2].n_samples = b->n_samples;
+        }
+out:
+    return st;
 }
 
 static enum osp_status checked_step_wait(struct backend *be, uint64_t ticket)

@@ -99,7 +99,8 @@ static int32_t token_of(const struct batch *b, int row)
         return token;
     CHECK(world.is_in_flight);
     CHECK(batch_sample_index(token) < LIVE_MAX);
-    return sampled[(world.n_begun + 1) % 2][batch_sample_index(token)];
+    CHECK(b->tokens_ticket + 1 == world.n_begun);
+    return sampled[b->tokens_ticket % 2][batch_sample_index(token)];
 }
 
 static void store_row(const struct batch *b, int row, int part, const struct seq *q)

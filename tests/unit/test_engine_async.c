@@ -43,8 +43,8 @@ static void must_be_at_rest(void)
     }
 }
 
-/* A copy of the batch with the tokens that the step before sampled. */
-static const struct batch *with_tokens(const struct batch *b, int step)
+/* A copy of the batch with the tokens that an earlier step sampled. */
+static const struct batch *with_tokens(const struct batch *b)
 {
     static _Alignas(8) char memory[1 << 20];
     struct batch *copy = (struct batch *)(void *)memory;
@@ -56,7 +56,7 @@ static const struct batch *with_tokens(const struct batch *b, int step)
     tokens = (int32_t *)(void *)(memory + copy->offset_tokens);
     for (int i = 0; i < b->n_rows; i++)
         if (tokens[i] < 0)
-            tokens[i] = results[(step + 1) % 2].tokens[batch_sample_index(tokens[i])];
+            tokens[i] = results[b->tokens_ticket % 2].tokens[batch_sample_index(tokens[i])];
     return copy;
 }
 
@@ -86,7 +86,7 @@ static enum osp_status behind_run(struct backend *be, struct compiled *c, const 
         must_be_at_rest();
     atomic_fetch_add(&n_sent, step > atomic_load(&n_waited));
     atomic_fetch_add(&n_begun, 1);
-    st = real->run(be, c, way == AHEAD ? with_tokens(b, step) : b, ticket);
+    st = real->run(be, c, way == AHEAD ? with_tokens(b) : b, ticket);
     keep_results(step);
     *ticket = (uint64_t)step;
     return st;

@@ -52,8 +52,6 @@ struct step_slot {
     cudaEvent_t span[2];
 };
 
-enum { N_STEP_SLOTS = 2 };
-
 struct gpu {
     struct backend_options limits;
     struct cudaDeviceProp properties;
@@ -62,9 +60,9 @@ struct gpu {
     struct kernel_config kernel_config; /* kernels that the options select */
     cudaStream_t stream;
     struct step_slot step_slots[N_STEP_SLOTS];
-    struct step_slot *completed;   /* of the last step_wait(); NULL: there was none */
-    const int32_t *sampled_tokens; /* device memory: of the last step that sampled; or NULL */
-    struct loader *loader;         /* of large weights; NULL: no weight is being loaded */
+    struct step_slot *completed;       /* of the last step_wait(); NULL: there was none */
+    uint64_t sampled_by[N_STEP_SLOTS]; /* tickets of the steps in workspace `sampled`; 0: none */
+    struct loader *loader;             /* of large weights; NULL: no weight is being loaded */
     struct workspaces workspaces;
     bool is_reserved; /* the workspaces have the sizes of the largest step */
     struct packed *packed;

@@ -13,7 +13,7 @@ static __device__ uint64_t now_ns(void)
     return t;
 }
 
-/* The token that sample i of the previous step selected. If it selected no token, any valid token
+/* The token that sample i of an earlier step selected. If it selected no token, any valid token
  * is used, and the row's result is discarded. */
 static __device__ int32_t sampled_token(const int32_t *sampled, int32_t token)
 {
@@ -58,7 +58,7 @@ void launch_upload(cudaStream_t stream, const struct upload_launch *l)
     upload_kernel<<<(unsigned)n_blocks, THREADS, 0, stream>>>(*l);
 }
 
-static __device__ void copy_to_host(const struct tensor &from, int32_t *to, int n)
+static __device__ void copy_list(const struct tensor &from, int32_t *to, int n)
 {
     for (int i = (int)threadIdx.x; i < n; i += THREADS)
         to[i] = ((const int32_t *)from.data)[i];
@@ -73,15 +73,16 @@ static __global__ void __launch_bounds__(THREADS)
     }
     if (l.n_samples == 0)
         return;
-    copy_to_host(l.args.tokens, l.results->lists, l.n_samples);
-    copy_to_host(l.args.logprobs, l.results->lists + l.n_samples_max, l.n_samples);
+    copy_list(l.args.tokens, l.results->lists, l.n_samples);
+    copy_list(l.args.tokens, l.sampled, l.n_samples);
+    copy_list(l.args.logprobs, l.results->lists + l.n_samples_max, l.n_samples);
     if (!l.has_top)
         return;
-    copy_to_host(l.args.top_tokens, l.results->lists + 2 * l.n_samples_max,
-                 l.n_samples * TOP_LOGPROBS_MAX);
-    copy_to_host(l.args.top_logprobs,
-                 l.results->lists + (2 + TOP_LOGPROBS_MAX) * (int64_t)l.n_samples_max,
-                 l.n_samples * TOP_LOGPROBS_MAX);
+    copy_list(l.args.top_tokens, l.results->lists + 2 * l.n_samples_max,
+              l.n_samples * TOP_LOGPROBS_MAX);
+    copy_list(l.args.top_logprobs,
+              l.results->lists + (2 + TOP_LOGPROBS_MAX) * (int64_t)l.n_samples_max,
+              l.n_samples * TOP_LOGPROBS_MAX);
 }
 
 void launch_download(cudaStream_t stream, const struct download_launch *l)

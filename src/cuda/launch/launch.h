@@ -44,17 +44,18 @@ struct upload_launch {
     const void *from; /* host */
     void *to;
     int64_t n_bytes;        /* a multiple of 16 */
-    const int32_t *sampled; /* by the previous step, for tokens < 0; NULL: no such tokens */
+    const int32_t *sampled; /* tokens of an earlier step, for tokens < 0; NULL: no such tokens */
     int64_t first_token;    /* index of the first token, in ints */
     int n_tokens;
     struct step_results *results; /* host */
 };
-/* Copies the batch to the device and fills in the tokens that the previous step sampled. */
+/* Copies the batch to the device and fills in the tokens that an earlier step sampled. */
 void launch_upload(cudaStream_t stream, const struct upload_launch *l);
 
 struct download_launch {
     struct sample_args args;
     int n_samples, n_samples_max;
+    int32_t *sampled; /* receives the tokens, for later steps */
     bool has_top;
     const uint64_t *n_experts_read;
     struct step_results *results; /* host */

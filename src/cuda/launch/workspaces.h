@@ -9,6 +9,7 @@
 /* X(workspace); program/workspace.c has workspace_bytes_<workspace>(). */
 #define WORKSPACE_LIST(X)                                                                          \
     X(batch)      /* the random numbers of the samples, then the batch */                          \
+    X(sampled)    /* the tokens of the last steps that sampled, by ticket */                       \
     X(cos_sin)    /* cosines and sines of the rows' positions */                                   \
     X(lists)      /* the rows of each expert: prefill/experts.cu */                                \
     X(operand)    /* prefill rows in the operand format of the GEMMs */                            \
@@ -25,6 +26,8 @@
     X(router)     /* fixed-point sums of the router matmul of 1 to 4 rows */                       \
     X(factors)    /* 1 / RMS of rows whose norm uses partial sums */                               \
     X(raw)        /* staging of weights that are being packed */
+
+enum { N_STEP_SLOTS = 2 }; /* steps that are queued or run; struct step_slot */
 
 enum workspace {
 #define WORKSPACE_ENUM(name) WORKSPACE_##name,

@@ -73,7 +73,7 @@ static enum osp_status next_slot(struct gpu *gpu, struct step_slot **out)
 
 /* ---- upload ---- */
 
-/* Whether the token of a row is sampled by the previous step. */
+/* Whether the token of a row is sampled by an earlier step. */
 static bool has_sampled(const struct batch *b)
 {
     for (int row = 0; row < b->n_rows; row++)
@@ -88,6 +88,23 @@ static bool has_top(const struct batch *b)
         if (BATCH_SAMPLES(b)[i].n_top > 0)
             return true;
     return false;
+}
+
+/* Where the tokens of the step with this ticket are kept. */
+static int32_t *sampled_of(const struct gpu *gpu, uint64_t ticket)
+{
+    return (int32_t *)gpu->workspaces.at[WORKSPACE_sampled].data +
+           (int64_t)(ticket % N_STEP_SLOTS) * gpu->limits.n_samples_max;
+}
+
+static enum osp_status check_sampled(const struct gpu *gpu, uint64_t ticket)
+{
+    if (gpu->sampled_by[ticket % N_STEP_SLOTS] == ticket)
+        return OSP_OK;
+    return fail(OSP_EINTERNAL,
+                "cuda: step %llu takes tokens of step %llu, which did not sample, or which a later "
+                "step has replaced",
+                (unsigned long long)gpu->ticket + 1, (unsigned long long)ticket);
 }
 
 /* The random numbers of the samples, followed by the batch, always at the same address. *header is
@@ -113,8 +130,10 @@ static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const str
                                    (before_bytes + b->offset_tokens) / (int64_t)sizeof(int32_t),
                                .n_tokens = b->n_rows,
                                .results = slot->results};
-    if (has_sampled(b))
-        l.sampled = gpu->sampled_tokens;
+    if (has_sampled(b)) {
+        TRY(check_sampled(gpu, b->tokens_ticket));
+        l.sampled = sampled_of(gpu, b->tokens_ticket);
+    }
     launch_upload(gpu->stream, &l);
     TRY(gpu_check(cudaGetLastError(), "launching the upload of a batch"));
 out:
@@ -145,10 +164,12 @@ out:
 static enum osp_status download(struct gpu *gpu, const struct compiled *c, struct step_slot *slot,
                                 const struct batch *b)
 {
+    const uint64_t ticket = gpu->ticket + 1;
     const bool has_samples = c->sample.tokens.data != NULL;
     const struct download_launch l = {.args = c->sample,
                                       .n_samples = has_samples ? b->n_samples : 0,
                                       .n_samples_max = gpu->limits.n_samples_max,
+                                      .sampled = sampled_of(gpu, ticket),
                                       .has_top = has_top(b),
                                       .n_experts_read = gpu->n_experts_read,
                                       .results = slot->results};
@@ -157,8 +178,8 @@ static enum osp_status download(struct gpu *gpu, const struct compiled *c, struc
     launch_download(gpu->stream, &l);
     TRY(gpu_check(cudaGetLastError(), "launching the download of results"));
     TRY(gpu_check(cudaEventRecord(slot->done, gpu->stream), "recording an event"));
-    if (has_samples) /* a program without samples may run before the step that takes these */
-        gpu->sampled_tokens = c->sample.tokens.data;
+    if (has_samples)
+        gpu->sampled_by[ticket % N_STEP_SLOTS] = ticket;
 out:
     return st;
 }

@@ -74,6 +74,11 @@ static int64_t workspace_bytes_batch(const struct step_shape *s)
     return upload_bytes(s->counts.n_samples, batch_bytes(s->counts));
 }
 
+static int64_t workspace_bytes_sampled(const struct step_shape *s)
+{
+    return sampled_bytes(s->counts.n_samples);
+}
+
 static int64_t workspace_bytes_cos_sin(const struct step_shape *s)
 {
     return cos_sin_bytes(s->counts.n_rows, s->head_dim);

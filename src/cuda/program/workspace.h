@@ -20,6 +20,11 @@ static inline int64_t upload_bytes(int64_t n_samples, int64_t batch_bytes)
     return (uniforms_bytes(n_samples) + batch_bytes + 15) / 16 * 16;
 }
 
+static inline int64_t sampled_bytes(int64_t n_samples)
+{
+    return N_STEP_SLOTS * n_samples * (int64_t)sizeof(int32_t);
+}
+
 static inline int64_t cos_sin_bytes(int64_t n_rows, int64_t head_dim)
 {
     return n_rows * head_dim * (int64_t)sizeof(float);

@@ -233,7 +233,7 @@ static void commit_step(struct osp_engine *e)
  * device queues steps, its submission. False: the device has failed. */
 static bool plan_ahead(struct osp_engine *e)
 {
-    const struct batch *b;
+    struct batch *b;
     enum osp_status status;
 
     if (sched_plan(e->sched, clock_ns())->n_chunks == 0)

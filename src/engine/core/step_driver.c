@@ -45,10 +45,11 @@ out:
     return st;
 }
 
-enum osp_status step_send(struct osp_engine *e, const struct batch *b)
+enum osp_status step_send(struct osp_engine *e, struct batch *b)
 {
     enum osp_status st;
 
+    b->tokens_ticket = e->ticket;
     TRY(model_step(e->model->model, b, &e->next_ticket));
     sched_mark_sent(e->sched);
 out:

@@ -265,8 +265,8 @@ void sched_mask_ready(struct sched *s, struct seq *q);
 /* Bytes that hold the batch of any plan. */
 int64_t sched_batch_bytes_max(const struct sched_limits *l);
 /* The batch of the current plan, laid out in `memory` of that size. While a step is in flight, the
- * tokens that it samples are batch_token_sampled(); a call after the commit fills them in. NULL:
- * more than tokens depends on the step in flight. */
-const struct batch *sched_batch(struct sched *s, void *memory);
+ * tokens that it samples are batch_token_sampled(), and the caller sets tokens_ticket; a call after
+ * the commit fills them in. NULL: more than tokens depends on the step in flight. */
+struct batch *sched_batch(struct sched *s, void *memory);
 
 #endif

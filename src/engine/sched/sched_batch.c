@@ -163,7 +163,7 @@ static void fill_unknown(const struct step_plan *plan)
     }
 }
 
-const struct batch *sched_batch(struct sched *s, void *memory)
+struct batch *sched_batch(struct sched *s, void *memory)
 {
     struct step_plan *plan = s->plan;
 
