@@ -56,6 +56,14 @@ bool batch_has_special(const struct batch *b)
     return false;
 }
 
+bool batch_has_tail(const struct batch *b)
+{
+    for (int i = 1; i < b->n_samples; i++)
+        if (BATCH_SAMPLES(b)[i].row <= BATCH_SAMPLES(b)[i - 1].row)
+            return false;
+    return b->n_samples < b->n_rows;
+}
+
 int64_t batch_bytes(struct batch_counts counts)
 {
     return layout(counts).size_bytes;

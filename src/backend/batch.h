@@ -144,6 +144,9 @@ struct batch_counts {
 
 /* Whether one of its samples is special. */
 bool batch_has_special(const struct batch *b);
+/* Whether the samples name different rows in rising order, and not all rows: then the last layer
+ * can compute these only (enum rows_needed of program.h). */
+bool batch_has_tail(const struct batch *b);
 
 /* Bytes of a block with these counts. */
 int64_t batch_bytes(struct batch_counts counts);

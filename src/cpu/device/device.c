@@ -186,38 +186,48 @@ out:
 
 /* ---- a step ---- */
 
-static void begin(struct cpu *cpu, const struct batch *b)
+/* Whether a row of the block is sampled; the samples' rows rise. */
+static bool has_sample(const struct batch *b, const struct row_block *block)
+{
+    for (int i = 0; i < b->n_samples; i++) {
+        const int row = BATCH_SAMPLES(b)[i].row;
+
+        if (row >= block->first_row)
+            return row < block->first_row + block->n_rows;
+    }
+    return false;
+}
+
+/* The blocks of rows that attention computes: all, or those with a sampled row. */
+static void list_blocks(struct cpu *cpu, const struct batch *b, enum rows_needed rows)
 {
     const struct batch_seq *seqs = BATCH_SEQS(b);
 
+    cpu->n_blocks = 0;
+    for (int s = 0; s < b->n_seqs; s++)
+        for (int row = 0; row < seqs[s].n_rows; row += BLOCK_ROWS) {
+            const int n_left = seqs[s].n_rows - row;
+            const struct row_block block = {.seq = s,
+                                            .first_row = seqs[s].first_row + row,
+                                            .n_rows = n_left < BLOCK_ROWS ? n_left : BLOCK_ROWS};
+
+            if (rows == ROWS_ALL || has_sample(b, &block))
+                cpu->blocks[cpu->n_blocks++] = block;
+        }
+}
+
+static void begin(struct cpu *cpu, const struct batch *b)
+{
     pool_bind_caller(cpu->pool);
     cpu->batch = b;
     cpu->n_rows = b->n_rows;
     cpu->phases = BATCH_PHASES(b);
     cpu->is_tail = false;
     cpu->cos_sin_of = NULL;
-    cpu->n_blocks = 0;
-    for (int s = 0; s < b->n_seqs; s++)
-        for (int row = 0; row < seqs[s].n_rows; row += BLOCK_ROWS) {
-            const int n_left = seqs[s].n_rows - row;
-
-            cpu->blocks[cpu->n_blocks++] =
-                (struct row_block){.seq = s,
-                                   .first_row = seqs[s].first_row + row,
-                                   .n_rows = n_left < BLOCK_ROWS ? n_left : BLOCK_ROWS};
-        }
+    list_blocks(cpu, b, ROWS_ALL);
 }
 
 /* ---- the tail of a step: in the last layer, only the rows that samples name ---- */
-
-/* Whether the samples name distinct rows in rising order, and not all rows. */
-static bool has_tail(const struct batch *b)
-{
-    for (int i = 1; i < b->n_samples; i++)
-        if (BATCH_SAMPLES(b)[i].row <= BATCH_SAMPLES(b)[i - 1].row)
-            return false;
-    return b->n_samples < b->n_rows;
-}
 
 /* Moves the rows that samples name to the first rows of a tensor. */
 static void gather_rows(const struct batch *b, const struct tensor *t)
@@ -306,7 +316,10 @@ static enum osp_status cpu_run(struct backend *be, struct compiled *c, const str
     for (int i = 0; i < c->program->n_ops; i++) {
         if (is_unneeded(cpu, c, i))
             continue;
-        if (is_tail_begin(c, i) && has_tail(b))
+        if (c->program->ops[i].stage == STAGE_attn && c->program->ops[i].rows == ROWS_SAMPLED &&
+            batch_has_tail(b))
+            list_blocks(cpu, b, ROWS_SAMPLED);
+        if (is_tail_begin(c, i) && batch_has_tail(b))
             begin_tail(cpu, c, i);
         TRY(run_stage(cpu, c->program->ops[i].stage, &c->args[i]));
     }

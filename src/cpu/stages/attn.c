@@ -245,20 +245,24 @@ static void add_work(const struct attn_run *run, struct work *work)
     const double q_width = (double)run->a->q.dim[1];
     const double kv_bytes = /* of one position */
         (double)kv_page_bytes(kv->dtype, kv->dim[2], kv->dim[4]) / PAGE_TOKENS;
+    int n_seen = 0; /* positions of the sequence that are counted */
 
-    for (int s = 0; s < b->n_seqs; s++) {
-        const struct batch_seq *seq = &BATCH_SEQS(b)[s];
-        const int32_t *positions = BATCH_POSITIONS(b) + seq->first_row;
-        const int first = attn_span(run->a, positions[0]).first;
+    for (int i = 0; i < run->cpu->n_blocks; i++) {
+        const struct row_block *block = &run->cpu->blocks[i];
+        const int32_t *positions = BATCH_POSITIONS(b) + block->first_row;
+        const int end = positions[block->n_rows - 1] + 1;
 
-        work->bytes += kv_bytes * (positions[seq->n_rows - 1] + 1 - first);
-        for (int i = 0; i < seq->n_rows; i++) {
-            const struct span keys = attn_span(run->a, positions[i]);
+        if (i == 0 || block->seq != block[-1].seq) /* keys that several blocks see count once */
+            n_seen = attn_span(run->a, positions[0]).first;
+        work->bytes += kv_bytes * (end - n_seen);
+        n_seen = end;
+        for (int row = 0; row < block->n_rows; row++) {
+            const struct span keys = attn_span(run->a, positions[row]);
 
             work->flops += 4 * q_width * (keys.end - keys.first);
         }
+        work->bytes += 8 * q_width * block->n_rows;
     }
-    work->bytes += 8 * q_width * b->n_rows;
 }
 
 enum osp_status cpu_attn(struct cpu *cpu, const struct attn_args *a, struct work *work)

@@ -45,9 +45,13 @@ struct attn_launch {
     struct attn_rows rows;
     int first_row, n_rows; /* rows [first_row, first_row + n_rows) of the batch */
     int n_seqs;            /* of the batch */
-    int n_group;           /* query heads of a key/value head */
-    int n_units;           /* of the row that sees most units, or an upper bound */
-    int n_splits;          /* of that row */
+    /* Prefill rows and the plain kernel: the samples of the batch, (n_samples), if only their rows
+     * are needed, in ascending order; NULL: all rows are. Other rows may be left out. */
+    const struct batch_sample *samples;
+    int n_samples;
+    int n_group;  /* query heads of a key/value head */
+    int n_units;  /* of the row that sees most units, or an upper bound */
+    int n_splits; /* of that row */
     /* Plain kernel only: workspace for the partial sums of n_splits splits per row,
      * attn_partial_floats() each. NULL: one block processes all splits of a row. The bits are the
      * same. */

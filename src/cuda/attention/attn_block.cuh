@@ -5,6 +5,7 @@
 #define CUDA_ATTENTION_ATTN_BLOCK_CUH
 
 #include "cuda/attention/attn.cuh"
+#include "cuda/attention/attn_needed.cuh"
 #include "cuda/common/sums.cuh"
 
 /* The rows, heads and keys of a block. */
@@ -72,7 +73,7 @@ static __device__ bool block_of(struct block *k, const struct attn_launch &l, in
     k->first_row = seq->first_row + tile * TOKENS;
     k->n_tokens = min(seq->n_rows - tile * TOKENS, TOKENS);
     is_prefill = lane < k->n_tokens && l.rows.phases[k->first_row + lane] == PHASE_PREFILL;
-    if (!__any_sync(ALL_LANES, is_prefill))
+    if (!__any_sync(ALL_LANES, is_prefill) || !is_needed(l, k->first_row, k->n_tokens))
         return false;
     k->kv_head = y / n_parts;
     k->first_head = k->kv_head * n_group + part * ATTN_HEADS;

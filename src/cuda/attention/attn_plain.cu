@@ -15,7 +15,7 @@
 #include <cuda_fp16.h>
 
 #include "backend/kv_page.h"
-#include "cuda/attention/attn.h"
+#include "cuda/attention/attn_needed.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
@@ -349,6 +349,12 @@ static __device__ void finish(const struct attn_args &a, const struct block &k, 
         att[(k.first_head + head) * a.kv.dim[4] + d] = __fdiv_rn(sum, denominator);
 }
 
+/* Whether the row is one of the batch, no padding, and is needed. */
+static __device__ bool is_row(const struct attn_launch &l, int row)
+{
+    return row < l.batch->n_rows && is_needed(l, row, 1);
+}
+
 /* Grid: splits (1 if a block processes all of them), blocks per row, rows. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(THREADS)
@@ -356,7 +362,7 @@ static __global__ void __launch_bounds__(THREADS)
 {
     __shared__ struct shared s;
 
-    if (l.first_row + (int)blockIdx.z >= l.batch->n_rows)
+    if (!is_row(l, l.first_row + (int)blockIdx.z))
         return;
     const struct block k = block_of(l.args, l.batch, l.first_row + blockIdx.z, blockIdx.y);
     const int D = (int)l.args.kv.dim[4], end = (k.end - 1) / ATTN_PLAIN_SPLIT_TOKENS + 1;
@@ -380,7 +386,7 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void __launch_bounds__(THREADS)
     merge_kernel(const __grid_constant__ struct attn_launch l)
 {
-    if (l.first_row + (int)blockIdx.y >= l.batch->n_rows)
+    if (!is_row(l, l.first_row + (int)blockIdx.y))
         return;
     const struct block k = block_of(l.args, l.batch, l.first_row + blockIdx.y, blockIdx.x);
     const int D = (int)l.args.kv.dim[4], first = k.first / ATTN_PLAIN_SPLIT_TOKENS;

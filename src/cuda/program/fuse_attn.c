@@ -177,6 +177,10 @@ int fuse_attn(struct fuse *f, int i)
                              .n_seqs = f->in->counts.n_seqs,
                              .n_group = (int)(a->q.dim[1] / a->kv.dim[4] / a->kv.dim[2]),
                              .n_units = units_at_most(a, f->in->counts.n_units)};
+    if (op_at(f, i)->rows == ROWS_SAMPLED && f->in->counts.has_tail) {
+        l.samples = on_device(f, f->in->batch->offset_samples);
+        l.n_samples = f->in->counts.n_samples;
+    }
     f->rounded = 0;
     launch_rows(f, &l);
     return 1;

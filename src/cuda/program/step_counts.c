@@ -33,19 +33,11 @@ static enum osp_status count_decode(const struct batch *b, int *out)
 
 static void count_tail(struct step_counts *n, const struct batch *b)
 {
-    n->n_tail = b->n_samples;
-    n->has_tail = true;
-    for (int i = 0; i < b->n_samples; i++) {
-        const int row = BATCH_SAMPLES(b)[i].row;
-
-        n->n_tail_decode += row < n->n_decode;
-        n->has_tail = n->has_tail && (i == 0 || row > BATCH_SAMPLES(b)[i - 1].row);
-    }
-    if (!n->has_tail || n->n_tail == b->n_rows) {
-        n->n_tail = b->n_rows;
-        n->n_tail_decode = n->n_decode;
-        n->has_tail = false;
-    }
+    n->has_tail = batch_has_tail(b);
+    n->n_tail = n->has_tail ? b->n_samples : b->n_rows;
+    n->n_tail_decode = n->has_tail ? 0 : n->n_decode;
+    for (int i = 0; n->has_tail && i < b->n_samples; i++)
+        n->n_tail_decode += BATCH_SAMPLES(b)[i].row < n->n_decode;
 }
 
 enum osp_status step_counts_of(struct step_counts *out, const struct batch *b)
