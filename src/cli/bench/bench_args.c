@@ -25,9 +25,10 @@ const struct option_row BENCH_OPTIONS[] = {
     SWITCH_ROW(stages, "stages",
                "print a table of stages for prefill and decode: time, share, bytes, GB/s, flops, "
                "and the share of the machine's measured peak; needs concurrency 1"),
-    SWITCH_ROW(kernels, "kernels",
-               "print the kernels of the steps with grid, block and shared memory, read from the "
-               "CUDA graphs; fails if they differ from the kernels that options name"),
+    SWITCH_ROW(
+        kernels, "kernels",
+        "print the kernels that the steps launched, with grid, block and shared memory; fails "
+        "if none of them is of a kind that an option names"),
     SWITCH_ROW(routing, "routing",
                "also measure how many distinct experts 2, 4, 16 and 64 random tokens activate "
                "per layer"),
