@@ -19,7 +19,7 @@ const struct step_driver *step_driver_of(const struct device_info *info);
 
 /* Does the plan's page moves and launches its step, if it has rows and was not sent before. */
 CHECKED enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan);
-/* Queues the planned step, whose batch is b, behind the step in flight, whose tokens it may take. */
+/* Queues the planned step, whose batch is b, behind the step in flight; b may take its tokens. */
 CHECKED enum osp_status step_send(struct osp_engine *e, struct batch *b);
 
 #endif
