@@ -27,7 +27,7 @@ static const struct golden goldens[] = {
     {"decode-1", "1 decode row", MODEL_120B, {SM_90A, false, {.n_decode = 1}}, 0, 0},
     {"decode-2", "2 decode rows", MODEL_120B, {SM_90A, false, {.n_decode = 2}}, 0, 0},
     {"decode-4", "4 decode rows", MODEL_120B, {SM_90A, false, {.n_decode = 4}}, 0, 0},
-    {"decode-5", "5 decode rows, padded to 8", MODEL_120B, {SM_90A, false, {.n_decode = 5}}, 0, 0},
+    {"decode-5", "5 decode rows, padded to 6", MODEL_120B, {SM_90A, false, {.n_decode = 5}}, 0, 0},
     {"decode-64", "64 decode rows", MODEL_120B, {SM_90A, false, {.n_decode = 64}}, 0, 0},
     {"decode-65",
      "65 decode rows, padded to 80",

@@ -222,6 +222,22 @@ def test_priority_and_users_within_a_key(start_server):
     assert asker.queue_ms("b")[0] < asker.queue_ms("a")[-1] < asker.queue_ms("low")[0]
 
 
+def test_a_short_prompt_does_not_wait_for_a_long_one(start_server):
+    """Both are of one key. When the short one is answered, the long one's prompt is still being computed."""
+    server = start_server("--api-key", "only")
+    long = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer only"}
+    body = {"prompt": [1 + i % 1000 for i in range(60000)], "max_tokens": 1}
+    long.request("POST", "/v1/completions", json.dumps(body), headers)
+    server.wait_until(lambda h: h["running"] == 1, "the long one runs")
+    for i in range(3):
+        assert ask(server, "only", "/v1/completions", prompt=f"short {i}", max_tokens=2)["usage"]
+    assert server.health()["running"] == 1
+    long.close()
+    server.wait_idle()
+    assert server.stop() == 0
+
+
 class Streams:
     """Answers that are begun and never read."""
 

@@ -144,7 +144,7 @@ static void test_admits_what_fits_in_order(void **state)
     assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
     run(&f, 1);
     assert_int_equal(f.seqs[1].state, SEQ_RUNNING); /* the first one's pages are only cached */
-    assert_int_equal(f.seqs[2].state, SEQ_RUNNING);
+    assert_int_not_equal(f.seqs[2].state, SEQ_WAITING);
     fixture_close(&f);
 }
 
@@ -472,8 +472,73 @@ static void test_nobody_is_passed_for_ever(void **state)
     fixture_close(&f);
 }
 
+static int rows_of(const struct step_plan *plan, const struct seq *q)
+{
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (plan->chunks[i].seq == q)
+            return plan->chunks[i].n_rows;
+    return 0;
+}
+
+/* A prompt that came later is computed at once, while a long one keeps the part of the prompt
+ * admitted first, also when short ones keep coming. */
+static void test_a_short_prompt_does_not_wait_for_a_long_one(void **state)
+{
+    struct fixture f;
+    struct step_plan plan;
+
+    (void)state;
+    fixture_open(&f, 3, 64, 100);
+    add(&f, 0, 1500, 5);
+    assert_int_equal(run(&f, 1).n_rows, 64);
+    add(&f, 1, 20, 5)->is_uncached = true;
+    plan = run(&f, STOP_ID);
+    assert_int_equal(rows_of(&plan, &f.seqs[1]), 20);
+    assert_int_equal(rows_of(&plan, &f.seqs[0]), 44);
+    for (int i = 0; f.seqs[0].n_stored < 1000; i++) {
+        assert_in_range(i, 0, 1000 / (64 / OLDEST_PREFILL_PART));
+        if (f.seqs[1].state == SEQ_ENDED) {
+            seq_release(&f.seqs[1]);
+            add(&f, 1, 64, 5)->is_uncached = true;
+        }
+        plan = run(&f, STOP_ID);
+        assert_in_range(rows_of(&plan, &f.seqs[0]), 64 / OLDEST_PREFILL_PART, 64);
+    }
+    fixture_close(&f);
+}
+
+/* Runs steps whose prompt rows take so long each, and returns the rows of the next. */
+static int rows_when_slow(struct fixture *f, uint64_t row_ns, int n_steps)
+{
+    int32_t tokens[SEQS_MAX] = {1, 1, 1, 1};
+    const struct step_plan *plan;
+
+    for (int i = 0; i < n_steps; i++) {
+        plan = sched_plan(f->sched, f->now_ns);
+        assert_true(plan->n_prefill_rows > 0);
+        f->now_ns += (uint64_t)plan->n_prefill_rows * row_ns;
+        sched_begin(f->sched);
+        sched_commit(f->sched, tokens, (uint64_t)plan->n_prefill_rows * row_ns, f->now_ns);
+    }
+    return sched_plan(f->sched, f->now_ns)->n_prefill_rows;
+}
+
+/* A request that comes waits for the end of the step: prompts alone get what 300 ms allow, but no
+ * less than PREFILL_ALONE_PART of the largest step. */
+static void test_a_step_of_prompts_is_short(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 2, 1000, 300);
+    add(&f, 0, 4000, 5);
+    assert_in_range(rows_when_slow(&f, 1000000, 3), 290, 300);
+    assert_int_equal(rows_when_slow(&f, 50000000, 3), 1000 / PREFILL_ALONE_PART);
+    fixture_close(&f);
+}
+
 /* Steps with 64 prefill rows take 640 ms, those without 1 ms: beside a decode row a step gets what
- * 100 ms allow, and without decode rows all of it. */
+ * 100 ms allow, and without decode rows what 300 ms allow. */
 static void test_prompts_leave_time_to_generate(void **state)
 {
     struct fixture f;
@@ -590,6 +655,8 @@ UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
           cmocka_unit_test(test_clients_are_served_alike),
           cmocka_unit_test(test_a_long_request_saves_nothing_up),
           cmocka_unit_test(test_nobody_is_passed_for_ever),
+          cmocka_unit_test(test_a_short_prompt_does_not_wait_for_a_long_one),
+          cmocka_unit_test(test_a_step_of_prompts_is_short),
           cmocka_unit_test(test_prompts_leave_time_to_generate),
           cmocka_unit_test(test_oldest_prompt_has_its_part), cmocka_unit_test(test_deadlines),
           cmocka_unit_test(test_batch_holds_the_plan))

@@ -252,8 +252,10 @@ static void add_work(const struct attn_run *run, struct work *work)
         const int32_t *positions = BATCH_POSITIONS(b) + block->first_row;
         const int end = positions[block->n_rows - 1] + 1;
 
-        if (i == 0 || block->seq != block[-1].seq) /* keys that several blocks see count once */
-            n_seen = attn_span(run->a, positions[0]).first;
+        const int first = attn_span(run->a, positions[0]).first;
+
+        if (i == 0 || block->seq != block[-1].seq || first > n_seen)
+            n_seen = first; /* keys that several blocks see count once */
         work->bytes += kv_bytes * (end - n_seen);
         n_seen = end;
         for (int row = 0; row < block->n_rows; row++) {

@@ -1,6 +1,6 @@
 /* The number of rows of a step, as kernels read it from the batch. A launch list serves all batches
  * up to its number of rows (step_counts.c); rows behind those of the batch are padding, which no
- * kernel stores. */
+ * kernel stores (in a build without batch invariance (order.h), prefill kernels may). */
 #ifndef CUDA_COMMON_LIVE_ROWS_CUH
 #define CUDA_COMMON_LIVE_ROWS_CUH
 

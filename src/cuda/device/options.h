@@ -49,17 +49,20 @@ static inline bool gpu_option_is_mxfp8(const struct device_options *o)
     return value != NULL && strcmp(value, "mxfp8") == 0;
 }
 
-/* Whether a GPU with these options can multiply MXFP8 activations: they are requested, or a backend
- * is, of this program or of vLLM, that is native on some GPU. */
+/* Whether a GPU with these options can multiply MXFP8 activations, for the memory plan, which does
+ * not know the GPU: they are requested, or a tile, or a backend that is not known to be another. */
 static inline bool gpu_option_can_be_mxfp8(const struct device_options *o)
 {
     static const char *const others[] = {"auto", "wgmma", "mma", "simt"};
     const char *backend = gpu_option(o, GPU_OPTION_MXFP4_BACKEND);
+    const char *tile = gpu_option(o, GPU_OPTION_MOE_TILE);
 
+    if (tile != NULL && strcmp(tile, "auto") == 0)
+        tile = NULL;
     for (size_t i = 0; backend != NULL && i < sizeof(others) / sizeof(others[0]); i++)
         if (strcmp(backend, others[i]) == 0)
             backend = NULL;
-    return backend != NULL || gpu_option_is_mxfp8(o);
+    return backend != NULL || tile != NULL || gpu_option_is_mxfp8(o);
 }
 
 #endif

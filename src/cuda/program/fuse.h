@@ -16,7 +16,7 @@
  * list and the same CUDA graph.
  *
  * Steps with more than a few decode rows, and no others, are padded: their counts are those of the
- * next larger size of a few (step_counts_pad()), the arrays of their batch are laid out for these
+ * next padded batch size (step_counts_pad()), the arrays of their batch are laid out for these
  * counts, and the kernels read the number of rows from the batch (common/live_rows.cuh). */
 struct step_counts {
     int n_rows, n_seqs, n_samples;
@@ -28,12 +28,13 @@ struct step_counts {
     int n_tail_decode; /* decode rows among them */
     /* the samples have different rows in ascending order: the last layer can compute these only */
     int has_tail;
-    int is_padded; /* the batch has at most these rows, sequences and samples, and n of each */
+    int is_padded; /* the counts are upper bounds; the batch has n rows, n sequences, n samples */
 };
 /* The counts of the batch itself. OSP_EINTERNAL: a decode row follows a prefill row. */
 CHECKED enum osp_status step_counts_of(struct step_counts *out, const struct batch *b);
 /* Pads a step of DECODE_FUSED_MAX + 1 to DECODE_ROWS_MAX decode rows, each of which is a sequence
- * and is sampled: multiples of 8 rows up to 64, then of 16, but at most n_most >= n_rows rows.
+ * and is sampled: to 6, or a multiple of 8 rows up to 64, then of 16, but at most n_most >= n_rows.
+ * (Six rows: the LM head's kernel has two blocks per SM with them, and one with eight.)
  * Other steps are unchanged. */
 void step_counts_pad(struct step_counts *n, int n_most);
 /* Copies *b to `memory` with its arrays laid out for the counts, of which it has

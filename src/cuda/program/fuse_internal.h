@@ -27,8 +27,10 @@ struct fuse {
     struct launch_list *list;
     int op; /* the current op of the program: touches of its matmuls are noted for it */
     struct product_tensors product;
-    int n_rows, n_decode;  /* of the current ops: rows of the batch, or of the tail */
-    const int32_t *n_live; /* common/live_rows.cuh: for launches of n_rows rows */
+    int n_rows, n_decode; /* of the current ops: rows of the batch, or of the tail */
+    /* common/live_rows.cuh; in a padded step the number of rows, decode rows and samples; NULL in
+     * others */
+    const int32_t *n_live;
     bool is_tail; /* the current ops have only the rows that are sampled, as rows 0 and on */
     int rounded;  /* id of the tensor whose decode rows are in the workspace `rounded`; 0: none */
     int mxfp8;    /* id of the tensor whose prefill rows are in the workspace `mxfp8`; 0: none */

@@ -30,18 +30,20 @@ enum work_per {
     WORK_PER_SAMPLE,
     WORK_PER_KEY,        /* that a row sees, without a window */
     WORK_PER_WINDOW_KEY, /* in the sliding window */
+    WORK_PER_TAIL_KEY,   /* the same of the tail's rows */
+    WORK_PER_TAIL_WINDOW_KEY,
     N_WORK_PERS
 };
 
 struct work_rates {
     struct work of[N_STAGES][N_WORK_PERS];
     int n_calls[N_STAGES][2]; /* ops of the stage: of all rows, and of the tail */
-    int window_tokens;        /* of all layers with a window; 0: there are none */
-    enum stage stage;         /* while it is built */
+    int window_tokens; /* of all layers with a window, which is one number; 0: there are none */
+    enum stage stage;  /* while it is built */
 };
 
 /* A few sizes of decode batches (step_counts_pad()), each for a few ranges of context length, and
- * steps with prefill rows, of which the oldest is dropped. */
+ * steps with prefill rows; the least recently used plan is dropped. */
 enum { PLANS_MAX = 128 };
 
 struct compiled {

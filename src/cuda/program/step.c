@@ -99,7 +99,7 @@ static int32_t *sampled_of(const struct gpu *gpu, uint64_t ticket)
 
 static enum osp_status check_sampled(const struct gpu *gpu, uint64_t ticket)
 {
-    if (gpu->sampled_by[ticket % N_STEP_SLOTS] == ticket)
+    if (ticket != 0 && gpu->sampled_by[ticket % N_STEP_SLOTS] == ticket)
         return OSP_OK;
     return fail(OSP_EINTERNAL,
                 "cuda: step %llu takes tokens of step %llu, which did not sample, or which a later "

@@ -5,7 +5,7 @@
 
 #include "cuda/program/fuse.h"
 
-enum { PAD_FEW = 8, PAD_FEW_MAX = 64, PAD_MANY = 16 };
+enum { PAD_LEAST = 6, PAD_FEW = 8, PAD_FEW_MAX = 64, PAD_MANY = 16 };
 
 static int highest_position(const struct batch *b)
 {
@@ -62,7 +62,7 @@ out:
 void step_counts_pad(struct step_counts *n, int n_most)
 {
     const int step = n->n_rows <= PAD_FEW_MAX ? PAD_FEW : PAD_MANY;
-    const int n_up = (n->n_rows + step - 1) / step * step;
+    const int n_up = n->n_rows <= PAD_LEAST ? (int)PAD_LEAST : (n->n_rows + step - 1) / step * step;
 
     if (n->n_rows <= DECODE_FUSED_MAX || n->n_rows > DECODE_ROWS_MAX || n->n_decode != n->n_rows ||
         n->n_seqs != n->n_rows || n->n_samples != n->n_rows)

@@ -28,17 +28,22 @@ static void add_matmul(struct work_rates *r, enum work_per once, enum work_per p
     add(r, per, 4 * (rows + columns), 2 * rows * columns);
 }
 
-static void add_attn(struct work_rates *r, const struct attn_args *a)
+/* Of the tail, whole tiles are computed: its rows are the least of them. */
+static void add_attn(struct work_rates *r, const struct attn_args *a, bool is_tail)
 {
+    const bool has_window = a->window_tokens > 0;
     const double row_bytes =
         (double)kv_page_bytes(a->kv.dtype, a->kv.dim[2], a->kv.dim[4]) / PAGE_TOKENS;
 
     assert(a->window_tokens == 0 || r->window_tokens == 0 || a->window_tokens == r->window_tokens);
     if (a->window_tokens > 0)
         r->window_tokens = a->window_tokens;
-    add(r, a->window_tokens > 0 ? WORK_PER_WINDOW_KEY : WORK_PER_KEY, row_bytes,
-        4 * (double)a->q.dim[1]);
-    add(r, WORK_PER_ROW, 8 * (double)a->q.dim[1], 0);
+    if (is_tail)
+        add(r, has_window ? WORK_PER_TAIL_WINDOW_KEY : WORK_PER_TAIL_KEY, row_bytes,
+            4 * (double)a->q.dim[1]);
+    else
+        add(r, has_window ? WORK_PER_WINDOW_KEY : WORK_PER_KEY, row_bytes, 4 * (double)a->q.dim[1]);
+    add(r, is_tail ? WORK_PER_TAIL_ROW : WORK_PER_ROW, 8 * (double)a->q.dim[1], 0);
 }
 
 /* Weights of the experts: counted on the device. */
@@ -53,7 +58,7 @@ static void add_experts(struct work_rates *r, enum work_per per, const struct ex
 
 static void add_op(struct work_rates *r, const struct program_op *op, const union stage_args *args)
 {
-    const bool is_tail = op->rows == ROWS_SAMPLED && op->stage != STAGE_attn;
+    const bool is_tail = op->rows == ROWS_SAMPLED;
     const enum work_per once = is_tail ? WORK_PER_TAIL : WORK_PER_STEP;
     const enum work_per per = is_tail ? WORK_PER_TAIL_ROW : WORK_PER_ROW;
     double n;
@@ -70,7 +75,7 @@ static void add_op(struct work_rates *r, const struct program_op *op, const unio
             add_matmul(r, once, per, &args->attn_qkv.wqkv[i]);
         break;
     case STAGE_attn:
-        add_attn(r, &args->attn);
+        add_attn(r, &args->attn, is_tail);
         break;
     case STAGE_attn_out:
         add_matmul(r, once, per, &args->attn_out.wo);
@@ -106,6 +111,16 @@ void work_rates_of(struct work_rates *out, const struct program *p)
     }
 }
 
+/* Keys that the row sees, in all and in the window. */
+static void add_keys(double *all, double *window, const struct work_rates *r, const struct batch *b,
+                     int row)
+{
+    const int n_seen = BATCH_POSITIONS(b)[row] + 1;
+
+    *all += n_seen;
+    *window += n_seen < r->window_tokens ? n_seen : r->window_tokens;
+}
+
 void step_work(struct stage_cost out[N_STAGES], const struct work_rates *r,
                const struct step_counts *n, const struct batch *b)
 {
@@ -117,12 +132,11 @@ void step_work(struct stage_cost out[N_STAGES], const struct work_rates *r,
                                  [WORK_PER_SAMPLING] = n->n_samples > 0,
                                  [WORK_PER_SAMPLE] = n->n_samples};
 
-    for (int row = 0; row < b->n_rows; row++) {
-        const int n_seen = BATCH_POSITIONS(b)[row] + 1;
-
-        times[WORK_PER_KEY] += n_seen;
-        times[WORK_PER_WINDOW_KEY] += n_seen < r->window_tokens ? n_seen : r->window_tokens;
-    }
+    for (int row = 0; row < b->n_rows; row++)
+        add_keys(&times[WORK_PER_KEY], &times[WORK_PER_WINDOW_KEY], r, b, row);
+    for (int i = 0; i < n->n_tail; i++)
+        add_keys(&times[WORK_PER_TAIL_KEY], &times[WORK_PER_TAIL_WINDOW_KEY], r, b,
+                 n->has_tail ? BATCH_SAMPLES(b)[i].row : i);
     for (int stage = 0; stage < N_STAGES; stage++) {
         out[stage] = (struct stage_cost){.n_calls = r->n_calls[stage][false] +
                                                     (has_last ? r->n_calls[stage][true] : 0)};

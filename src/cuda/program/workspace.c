@@ -281,6 +281,7 @@ enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *sh
     enum osp_status st;
 
     s.device_options = options_in_use(gpu);
+    s.counts.n_samples = (int)larger(s.counts.n_samples, gpu->limits.n_samples_max);
     TRY(gpu_pack_end(gpu));
     for (int w = 0; w < N_WORKSPACES; w++)
         TRY(gpu_workspace_reserve(gpu, (enum workspace)w, workspace_bytes((enum workspace)w, &s)));

@@ -28,18 +28,24 @@ enum {
     PREEMPTIONS_MAX = 3, /* preemptions of a sequence; then later sequences no longer preempt it */
     /* Later requests of the same client that may be admitted before a waiting request, and requests
      * of other clients that may be admitted before a waiting client's. A request or client bypassed
-     * so often is due. Of a client's requests those due get every second admission; of clients, the
-     * one after each that bypassed one of them. Both in order: sched_bypass_bound(). */
+     * so often is due. Among the requests of a client, every second admission goes to the one that
+     * became due first. Among clients, an admission that bypasses a due client is followed by the
+     * admission of the client that became due first: sched_bypass_bound(). */
     BYPASS_MAX_DEFAULT = 1024,
     PREFILL_ROWS_MIN = 16, /* in every step, however slow the machine */
+    /* A step without decode rows has this part of n_batch_tokens_max at least: with fewer rows, the
+     * experts' weights are read for too few rows each, and a long prompt takes longer. */
+    PREFILL_ALONE_PART = 4,
     OLDEST_PREFILL_PART =
         4 /* the prompt admitted first, and the one preempted last, get 1/4 of the rows each */
 };
 
 /* A step with decode rows is planned to take at most STEP_TARGET_NS, or STEP_TARGET_FACTOR times
- * what its decode rows take alone, whichever is more. */
-#define STEP_TARGET_NS     100e6
-#define STEP_TARGET_FACTOR 4.0
+ * what its decode rows take alone, whichever is more; one without, STEP_ALONE_TARGET_NS: a request
+ * that comes meanwhile waits for its end. */
+#define STEP_TARGET_NS       100e6
+#define STEP_TARGET_FACTOR   4.0
+#define STEP_ALONE_TARGET_NS 300e6
 
 struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */

@@ -60,6 +60,17 @@ static bool can_continue(const struct seq *q)
     return q->end_pending == SEQ_END_NONE && !q->needs_mask && seq_n_known(q) < q->n_tokens_max;
 }
 
+/* Prefill rows of a step without decode rows. */
+static int prefill_rows_alone(const struct sched *s, int n_free)
+{
+    const int n = step_time_prefill_rows(&s->step_time, 0, n_free, STEP_ALONE_TARGET_NS);
+    const int n_least = n_free / PREFILL_ALONE_PART > PREFILL_ROWS_MIN
+                            ? n_free / PREFILL_ALONE_PART
+                            : min_int(PREFILL_ROWS_MIN, n_free);
+
+    return n < n_least ? n_least : n;
+}
+
 /* Prefill rows that the step can take beside n_decode_rows. */
 static int prefill_rows_max(const struct sched *s, int n_decode_rows)
 {
@@ -67,7 +78,7 @@ static int prefill_rows_max(const struct sched *s, int n_decode_rows)
     double limit_ns = STEP_TARGET_NS, alone_ns;
 
     if (n_decode_rows == 0)
-        return n_free;
+        return prefill_rows_alone(s, n_free);
     alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
     if (alone_ns == 0)
         return n_free; /* no step without prefill rows has run: what it takes is unknown */
@@ -77,13 +88,17 @@ static int prefill_rows_max(const struct sched *s, int n_decode_rows)
     return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
 }
 
-/* a and b are of one client. */
+/* a and b are of one client. Of one user's prompts the one with the fewest rows left goes first: a
+ * short prompt does not wait for a long one. The long one has the part of the prompt admitted first
+ * meanwhile. */
 static bool prompt_comes_before(const struct seq *a, const struct seq *b)
 {
     if (a->priority != b->priority)
         return a->priority < b->priority;
-    if (a->user->served != b->user->served)
+    if (a->user != b->user && a->user->served != b->user->served)
         return a->user->served < b->user->served;
+    if (prefill_rows_left(a) != prefill_rows_left(b))
+        return prefill_rows_left(a) < prefill_rows_left(b);
     return a->arrival < b->arrival;
 }
 

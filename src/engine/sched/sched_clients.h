@@ -39,8 +39,8 @@ struct bypass {
 /* Counts for one group of competitors: all clients, or the requests of one client. */
 struct fair_queue {
     int n_due;            /* waiting and due */
-    int64_t n_due_total;  /* so far, */
-    int64_t n_admissions; /* a client's only */
+    int64_t n_due_total;  /* so far */
+    int64_t n_admissions; /* so far; counted for the requests of a client only */
 };
 
 /* A client, a user of a client, or the root, which is the parent of all clients. */

@@ -34,7 +34,7 @@ double step_time_predict_ns(const struct step_time *t, int n_decode_rows, int n_
  * any step has run, when weights may still be read from the disk: 60 s and 1 s a row. */
 double step_time_limit_ns(const struct step_time *t, int n_decode_rows, int n_prefill_rows);
 
-/* Prefill rows, at most n_max, with which a step of n_decode_rows > 0 takes limit_ns or less; n_max
+/* Prefill rows, at most n_max, with which a step of n_decode_rows takes limit_ns or less; n_max
  * until a step with prefill rows has run. May be 0. */
 int step_time_prefill_rows(const struct step_time *t, int n_decode_rows, int n_max,
                            double limit_ns);
