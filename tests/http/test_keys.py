@@ -224,7 +224,7 @@ def test_priority_and_users_within_a_key(start_server):
 
 def test_a_short_prompt_does_not_wait_for_a_long_one(start_server):
     """Both are of one key. When the short one is answered, the long one's prompt is still being computed."""
-    server = start_server("--api-key", "only")
+    server = start_server("--api-key", "only", "--max-model-len", "65536")
     long = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     headers = {"Content-Type": "application/json", "Authorization": "Bearer only"}
     body = {"prompt": [1 + i % 1000 for i in range(60000)], "max_tokens": 1}
