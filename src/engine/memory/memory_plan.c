@@ -17,7 +17,6 @@ enum {
     BATCH_TOKENS_SEQ = 16, /* or this for each request, if that is more */
     BATCH_TOKENS_MAX = 16384,
     CONTEXT_TOKENS_MAX = 1 << 24, /* keeps positions and page counts far from overflow */
-    CONTEXT_WANTED_TOKENS = 4096, /* more requests do not cut a context below this */
     SNAPSHOT_PART = 8, /* full pages for each window page that the prefix cache may keep */
     ENDS_KEPT = 2,     /* and for each request as many times its own window pages */
     FREE_SHARE = 2,    /* the cache gets 1/2 of what weights and activations leave */
@@ -111,20 +110,13 @@ static int full_pages_max(const struct memory_plan *p, const struct gptoss_confi
     return (int)(left / page_bytes);
 }
 
-/* The longest context with which n_seqs_max requests fit; at least one page, which may still not
- * fit. */
-static int context_that_fits(const struct memory_plan *p, int n_full_max, int n_allowed)
+/* The longest context with which one request fits: how many fit at once follows from their lengths,
+ * and the scheduler preempts when pages run out. At least one page, which may still not fit. */
+static int context_that_fits(int n_full_max, int n_allowed)
 {
-    int n_pages = n_full_max / p->n_seqs_max;
-    int n_wanted = pages_of_tokens(CONTEXT_WANTED_TOKENS);
+    const int n_pages = n_full_max > 1 ? n_full_max : 1;
 
-    if (n_pages < n_wanted)
-        n_pages = n_wanted < n_full_max ? n_wanted : n_full_max;
-    if (n_pages < 1)
-        n_pages = 1;
-    if (n_pages >= pages_of_tokens(n_allowed))
-        return n_allowed;
-    return n_pages * PAGE_TOKENS;
+    return n_pages >= pages_of_tokens(n_allowed) ? n_allowed : n_pages * PAGE_TOKENS;
 }
 
 struct budget {
@@ -193,7 +185,7 @@ static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_c
 
     p->context_tokens_max = n_context_requested;
     if (n_context_requested == 0)
-        p->context_tokens_max = context_that_fits(p, n_full_max, context_allowed(c));
+        p->context_tokens_max = context_that_fits(n_full_max, context_allowed(c));
     n_context = pages_of_tokens(p->context_tokens_max);
     if (n_context > n_full_max)
         n_full_max = full_pages_max(p, c, budget.most_bytes);
