@@ -98,7 +98,8 @@ static const struct option_row OPTIONS[] = {
               "memory for stored responses (default 64M)"),
     SECONDS_ROW(stored_age_s, "stored-responses-age", 1,
                 "time after which an unused stored response is deleted (default 86400)"),
-    FLAG_ROW(T, no_prefix_cache, "no-prefix-cache", "--no-enable-prefix-caching,--no-cache-prompt",
+    FLAG_ROW(T, no_prefix_cache, "no-prefix-cache",
+             "--no-enable-prefix-caching,--no-cache-prompt,--disable-radix-cache",
              "do not use the prefix cache, except for requests with \"cache_prompt\": true"),
     FLAG_ROW(T, share_prefix_cache, "share-prefix-cache", NULL,
              "share the prefix cache between API keys; cached_tokens then reveals to one key "

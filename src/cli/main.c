@@ -1,4 +1,5 @@
 /* The program: runs the command that the first argument names. */
+#include <errno.h>
 #include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,15 +39,25 @@ static int unknown(const char *word)
     return code;
 }
 
-int main(int argc, char **argv)
+/* A command whose output was lost has failed. */
+static int finish(int code)
 {
-    const int worker_status = osp_worker_main(argc, argv);
+    const char *why = fflush(stdout) != 0 ? strerror(errno) : "an earlier write failed";
+    char *message;
+
+    if (!ferror(stdout))
+        return code;
+    message = mem_printf("standard output could not be written: %s", why);
+    code = command_fail(EXIT_FAILURE, message);
+    free(message);
+    return code;
+}
+
+static int run_words(int argc, char **argv)
+{
     const char *word = argc > 1 ? argv[1] : "--help";
     const struct command *command = command_find(word);
 
-    if (worker_status >= 0)
-        return worker_status;
-    setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: numbers keep the decimal point */
     if (command)
         return run(command, argc - 1, argv + 1);
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -56,4 +67,14 @@ int main(int argc, char **argv)
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
         return command_version.run(1, argv + 1);
     return unknown(word);
+}
+
+int main(int argc, char **argv)
+{
+    const int worker_status = osp_worker_main(argc, argv);
+
+    if (worker_status >= 0)
+        return worker_status;
+    setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: numbers keep the decimal point */
+    return finish(run_words(argc, argv));
 }

@@ -68,6 +68,11 @@ static enum osp_status set_data(struct header *h, const unsigned char *bytes)
         return fail(OSP_EFORMAT, "%s: file has %zu bytes, expected at least %d", f->path,
                     f->size_bytes, LENGTH_BYTES);
     n = load_le64(bytes);
+    if (memcmp(bytes, "version ", LENGTH_BYTES) == 0)
+        return fail(OSP_EFORMAT,
+                    "%s: is a Git LFS pointer, not the weights: run git lfs pull in its folder, or "
+                    "download the model with hf download",
+                    f->path);
     if (n > SAFETENSORS_HEADER_BYTES_MAX)
         return fail(OSP_EFORMAT,
                     "%s: header length is %zu bytes, at most %d are allowed (not a safetensors "

@@ -39,6 +39,10 @@ VLLM = [
     "--enable-chunked-prefill --disable-custom-all-reduce --download-dir /models --revision main",
     "MODEL --max-model-len -1 --generation-config vllm --override-generation-config "
     """'{"temperature": 0.6}' --allowed-origins '["*"]' --chat-template-content-format string""",
+    "MODEL --max-model-len auto --enable-log-outputs --enable-prompt-tokens-details --enable-request-id-headers "
+    "--otlp-traces-endpoint http://localhost:4317",
+    "--model-path MODEL --tp-size 1 --mem-fraction-static 0.8 --context-length 4096 --max-running-requests 4 "
+    "--chunked-prefill-size 512 --disable-radix-cache",
     "MODEL --load-format safetensors --enable-expert-parallel --data-parallel-size 1 -O3 "
     """--default-chat-template-kwargs '{"reasoning_effort": "low"}' --structured-outputs-config '{}'""",
 ]

@@ -167,3 +167,14 @@ def test_name_of_the_folder(tmp_path):
             assert_harmless(out, "The checkpoint is complete")
         else:
             assert b"\x1b]" not in out and b"\xc2\x9b" not in out
+
+
+def test_a_git_lfs_pointer_is_named(tmp_path):
+    """As `git clone` leaves it without git-lfs."""
+    folder = copy_of(tmp_path)
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+        path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 12345\n")
+    answer = subprocess.run([PROGRAM, "validate", folder], capture_output=True, text=True, timeout=60)
+    assert answer.returncode != 0
+    assert "is a Git LFS pointer" in answer.stderr and "git lfs pull" in answer.stderr

@@ -20,7 +20,7 @@ struct model_args {
 };
 
 #define MODEL_PATH_ROWS(T, m)                                                                      \
-    TEXT_ROW(T, m.options.path, "model", "-m", "FOLDER",                                           \
+    TEXT_ROW(T, m.options.path, "model", "-m,--model-path", "FOLDER",                              \
              "folder with a checkpoint (Hugging Face or original layout), or the name of a "       \
              "model in the local Hugging Face cache; same as the argument MODEL (default: the "    \
              "bundled osprey-nano)"),                                                              \
@@ -33,14 +33,17 @@ struct model_args {
                  "tokenizer.json or a .tiktoken file (default: in the checkpoint's folder)")
 
 #define MODEL_SIZE_ROWS(T, m)                                                                      \
-    LIMIT_ROW(T, m.options.context_tokens_max, "max-model-len", "-c,--ctx-size,--max-seq-len",     \
+    LIMIT_ROW(T, m.options.context_tokens_max, "max-model-len",                                    \
+              "-c,--ctx-size,--max-seq-len,"                                                       \
+              "--context-length",                                                                  \
               1 << 20, "TOKENS",                                                                   \
               "maximum context length of a request, prompt plus output (default: the model's "     \
               "maximum, or less if the KV cache does not fit into memory)"),                       \
-        LIMIT_ROW(T, m.options.n_seqs_max, "max-num-seqs", "-np,--parallel", 16384, "N",           \
+        LIMIT_ROW(T, m.options.n_seqs_max, "max-num-seqs",                                         \
+                  "-np,--parallel,--max-running-requests", 16384, "N",                             \
                   "maximum number of sequences in one step (default 8)"),                          \
-        INT_ROW(T, m.options.n_batch_tokens_max, "max-num-batched-tokens", "-b,--batch-size", 1,   \
-                65536, "TOKENS",                                                                   \
+        INT_ROW(T, m.options.n_batch_tokens_max, "max-num-batched-tokens",                         \
+                "-b,--batch-size,--chunked-prefill-size", 1, 65536, "TOKENS",                      \
                 "maximum number of tokens in one step, prefill and decode "                        \
                 "together (default 512)"),                                                         \
         TEXT_ROW(T, m.options.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                      \
@@ -84,7 +87,8 @@ struct model_args {
                  "experiments (default auto)"),                                                    \
         FLAG_ROW(T, m.options.enforce_eager, "enforce-eager", NULL,                                \
                  "do not use CUDA graphs; launch the kernels of every step one by one"),           \
-        FLOAT_ROW(T, m.gpu_memory_utilization, "gpu-memory-utilization", NULL, 0.01, 1, "SHARE",   \
+        FLOAT_ROW(T, m.gpu_memory_utilization, "gpu-memory-utilization", "--mem-fraction-static",  \
+                  0.01, 1, "SHARE",                                                                \
                   "share of the GPU's memory for weights, activations and KV cache together "      \
                   "(default: all that is free)"),                                                  \
         FLAG_ROW(T, m.options.no_sinks, "no-sinks", NULL, "same as --attention-sinks off")

@@ -34,8 +34,11 @@ static double unit_of(const struct option_row *row, char letter)
 static enum osp_status set_number(const struct option_row *row, char *field, const char *text)
 {
     char *end;
-    double number = strtod(text, &end);
+    double number;
 
+    if (row->kind == OPTION_LIMIT && strcmp(text, "auto") == 0)
+        text = "-1";
+    number = strtod(text, &end);
     if (end != text && unit_of(row, *end) > 0)
         number *= unit_of(row, *end++);
     if (end == text || *end || !(number >= row->min && number <= row->max) ||
