@@ -86,6 +86,11 @@ CASES = {
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + (b"4000\r\n" + b" " * 0x4000 + b"\r\n") * 5,
         413,
     ),
+    "chunk size beyond the limit": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n7FFFFFFFFFFFFFFF\r\n", 413),
+    "LF in a chunk extension": (
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n3;a=b\nabc\r\n0\r\n\r\n",
+        400,
+    ),
     "compressed body": (HEAD + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", 415),
     "not JSON": (HEAD + b"Connection: close\r\nContent-Length: 1\r\n\r\nx", 400),
     "deep JSON": (
@@ -128,7 +133,8 @@ def test_byte_by_byte(hasty):
 
 
 def test_chunked_body(hasty):
-    chunks = b"".join(b"%x\r\n%s\r\n" % (len(BODY[i : i + 7]), BODY[i : i + 7]) for i in range(0, len(BODY), 7))
+    """Also with extensions of chunks."""
+    chunks = b"".join(b"%x;a=b;c=\"d;\"\r\n%s\r\n" % (len(BODY[i : i + 7]), BODY[i : i + 7]) for i in range(0, len(BODY), 7))
     answer = ask(hasty, HEAD + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
     assert status_of(answer) == 200
     assert b'"finish_reason"' in answer

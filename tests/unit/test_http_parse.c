@@ -6,7 +6,9 @@
 
 enum { BODY_MAX = 64 };
 
-#define HOST "Host: localhost\r\n"
+#define B50     "01234567890123456789012345678901234567890123456789"
+#define CHUNKED "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
+#define HOST    "Host: localhost\r\n"
 
 static const struct {
     const char *bytes;
@@ -26,6 +28,9 @@ static const struct {
     {"POST / HTTP/1.1\r\n" HOST
      "Transfer-Encoding: CHUNKED\r\n\r\n3;a=b\r\nabc\r\n0\r\nTrailer: x\r\n\r\n",
      0, "abc"},
+    {CHUNKED "3;a=b;c=d\r\nabc\r\n2;e\r\nde\r\n0;a=b;c=\"d\"\r\n\r\n", 0, "abcde"},
+    {CHUNKED "3;a=\"x;\\\"\\\\y\";c;d=1\r\nabc\r\n0\r\n\r\n", 0, "abc"},
+    {CHUNKED "3;" B50 B50 B50 B50 B50 "abcd\r\nabc\r\n0\r\n\r\n", 0, "abc"},
     {"GET / HTTP/1.1\r\n" HOST "Upgrade: websocket\r\nConnection: upgrade\r\n\r\n", 0, ""},
     /* the request line */
     {"GET /\r\n\r\n", 400, NULL},
@@ -97,6 +102,25 @@ static const struct {
      "Transfer-Encoding: chunked\r\n\r\n41\r\n01234567890123456789012345678901234567890123456789"
      "012345678901234\r\n0\r\n\r\n",
      413, NULL},
+    /* chunk sizes beyond the limit of 64 bytes, and extensions */
+    {CHUNKED "7FFFFFFFFFFFFFFF\r\n", 413, NULL},
+    {CHUNKED "41\r\n", 413, NULL},
+    {CHUNKED "40\r\n" B50 "01234567890123\r\n1\r\n", 413, NULL},
+    {CHUNKED "3;" B50 B50 B50 B50 B50 "abcdef\r\n", 400, NULL},
+    {CHUNKED ";a\r\nabc\r\n0\r\n\r\n", 400, NULL},
+    {CHUNKED "3;\r\nabc\r\n", 400, NULL},
+    {CHUNKED "3;a=\r\nabc\r\n", 400, NULL},
+    {CHUNKED "3;=b\r\nabc\r\n", 400, NULL},
+    {CHUNKED "3;a;;b\r\nabc\r\n", 400, NULL},
+    {CHUNKED "3;a=b=c\r\nabc\r\n", 400, NULL},
+    {CHUNKED "3; a=b\r\nabc\r\n", 400, NULL},
+    {CHUNKED "3;a=\"b\r\nabc\r\n", 400, NULL},
+    {CHUNKED "3;a=\"b\"c\r\nabc\r\n", 400, NULL},
+    {CHUNKED "3;a=b\nabc\r\n0\r\n\r\n", 400, NULL},
+    {CHUNKED "3;a=\"\n\"\r\nabc\r\n0\r\n\r\n", 400, NULL},
+    {CHUNKED "3;a=b\r;c=d\r\nabc\r\n0\r\n\r\n", 400, NULL},
+    {CHUNKED "3\r;a=b\r\nabc\r\n0\r\n\r\n", 400, NULL},
+    {CHUNKED "3;a=b\r\r\nabc\r\n0\r\n\r\n", 400, NULL},
     {"POST / HTTP/1.1\r\n" HOST "Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", 415, NULL},
     {"POST / HTTP/1.1\r\n" HOST "Expect: magic\r\nContent-Length: 1\r\n\r\nx", 417, NULL},
 };

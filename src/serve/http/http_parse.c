@@ -131,6 +131,7 @@ static int on_head(llhttp_t *l)
     l->upgrade = 0; /* an offered upgrade is declined by ignoring it (RFC 9110, section 7.8) */
     p->request.method = llhttp_method_name((llhttp_method_t)l->method);
     p->request.http_1_0 = l->http_minor == 0;
+    p->in_chunk_size = (l->flags & F_CHUNKED) != 0;
     return http_head_check(p) ? 0 : HPE_USER;
 }
 
@@ -201,21 +202,26 @@ static int on_body(llhttp_t *l, const char *at, size_t n_bytes)
                : http_parse_reject(p, 503, "out of memory for the body; try again");
 }
 
+/* A chunk whose size exceeds the limit is refused here, before a byte of it arrives. */
 static int on_chunk(llhttp_t *l)
 {
-    parser_of(l)->n_extension_bytes = 0;
-    return 0;
+    struct http_parser *p = parser_of(l);
+    const struct buf *body = &p->request.body;
+
+    p->in_chunk_size = false;
+    p->is_last_chunk = l->content_length == 0;
+    return l->content_length > body->limit_bytes - body->size_bytes ? http_parse_reject_size(p) : 0;
 }
 
-static int on_extension(llhttp_t *l, const char *at, size_t n_bytes)
+/* Pauses in front of the next chunk's size, so that parse_chunks() can read its extensions. */
+static int on_chunk_end(llhttp_t *l)
 {
     struct http_parser *p = parser_of(l);
 
-    (void)at;
-    p->n_extension_bytes += n_bytes;
-    return p->n_extension_bytes <= HTTP_CHUNK_EXTENSION_BYTES_MAX
-               ? 0
-               : http_parse_reject(p, 400, "a chunk extension is larger than 256 bytes, the limit");
+    if (p->is_last_chunk)
+        return 0;
+    p->in_chunk_size = true;
+    return HPE_PAUSED;
 }
 
 static int on_done(llhttp_t *l)
@@ -239,8 +245,7 @@ static llhttp_settings_t SETTINGS = {
     .on_headers_complete = on_head,
     .on_body = on_body,
     .on_chunk_header = on_chunk,
-    .on_chunk_extension_name = on_extension,
-    .on_chunk_extension_value = on_extension,
+    .on_chunk_complete = on_chunk_end,
     .on_message_complete = on_done,
 };
 
@@ -296,10 +301,51 @@ static enum http_parse_result parse(struct http_parser *p, const char *data, siz
     *used = n_bytes;
     if (code == HPE_OK)
         return HTTP_PARSE_MORE;
-    if (code != HPE_PAUSED || !p->done || p->error)
+    if (code != HPE_PAUSED || p->error)
         return bad_bytes(p);
     *used = (size_t)(llhttp_get_error_pos(&p->llhttp) - data);
-    return HTTP_PARSE_DONE;
+    if (p->done)
+        return HTTP_PARSE_DONE;
+    llhttp_resume(&p->llhttp);
+    return HTTP_PARSE_MORE;
+}
+
+/* Reads a part of the line of a chunk size; llhttp gets the line without its extensions. */
+static enum http_parse_result parse_chunk_size(struct http_parser *p, const char *data,
+                                               size_t n_bytes, size_t *used)
+{
+    const char *why;
+    size_t n = 0;
+
+    if (!p->in_extension) {
+        while (n < n_bytes && data[n] != ';' && data[n] != '\n')
+            n++;
+        p->in_extension = n < n_bytes && data[n] == ';';
+        if (p->in_extension)
+            http_extension_begin(&p->extension);
+        return parse(p, data, n < n_bytes && !p->in_extension ? n + 1 : n, used);
+    }
+    why = http_extension_feed(&p->extension, data, n_bytes, used);
+    if (why) {
+        (void)http_parse_reject(p, 400, why);
+        return HTTP_PARSE_BAD;
+    }
+    p->in_extension = *used == n_bytes;
+    return HTTP_PARSE_MORE;
+}
+
+static enum http_parse_result parse_body(struct http_parser *p, const char *data, size_t n_bytes,
+                                         size_t *used)
+{
+    enum http_parse_result result = HTTP_PARSE_MORE;
+    size_t n;
+
+    for (*used = 0; result == HTTP_PARSE_MORE && *used < n_bytes; *used += n)
+        if (p->in_chunk_size)
+            result = parse_chunk_size(p, data + *used, n_bytes - *used, &n);
+        else
+            result = parse(p, data + *used, n_bytes - *used, &n);
+    return result;
 }
 
 static enum http_parse_result parse_head(struct http_parser *p, const char *data, size_t n_bytes,
@@ -329,7 +375,7 @@ enum http_parse_result http_parse_feed(struct http_parser *p, const char *data, 
 
     p->began = p->began || n_bytes > 0;
     if (p->head_done)
-        return parse(p, data, n_bytes, used);
+        return parse_body(p, data, n_bytes, used);
     result = parse_head(p, data, n_bytes, used);
     return result == HTTP_PARSE_MORE && p->head_done ? HTTP_PARSE_HEAD : result;
 }

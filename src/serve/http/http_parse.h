@@ -10,6 +10,7 @@
 #include <llhttp.h>
 
 #include "serve/http/http_budget.h"
+#include "serve/http/http_extension.h"
 #include "serve/http/http_lines.h"
 #include "serve/http/http_request.h"
 
@@ -28,9 +29,13 @@ struct http_parser {
     struct http_budget *budget; /* budget of all bodies; borrowed; NULL: no limit */
     size_t n_charged;           /* bytes charged to it for this body */
     struct buf name, value;     /* the header field being read */
-    size_t n_trailer_bytes, n_extension_bytes;
-    bool began;           /* at least one byte of this request has arrived */
-    bool head_done, done; /* as reported by llhttp */
+    size_t n_trailer_bytes;
+    struct http_extension extension;
+    bool began;                       /* at least one byte of this request has arrived */
+    bool head_done, done;             /* as reported by llhttp */
+    bool in_chunk_size, in_extension; /* the next byte is of the line of a chunk size, of that
+                                         line's extensions */
+    bool is_last_chunk;
     /* "Expect: 100-continue" was sent and the body has not arrived; cleared by the reader */
     bool wants_continue;
     int error_status; /* with HTTP_PARSE_BAD */
