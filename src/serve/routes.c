@@ -202,13 +202,15 @@ static bool origin_admitted(struct server *s, struct http_exchange *x, const str
                                      .allowed_origins = s->opt.allowed_origins,
                                      .checks_host = http_is_loopback(s->http) || s->keys.n == 0,
                                      .is_page = is_web_page_request(r)};
-    const char *why = origin_refusal(&rule, r);
+    char why[ORIGIN_WHY_BYTES];
 
-    if (why)
+    if (!origin_admits(&rule, r, why, sizeof why)) {
         refuse(x, 403, "forbidden_origin", why);
-    else if (!rule.is_page)
+        return false;
+    }
+    if (!rule.is_page)
         allow_origin(x, r);
-    return why == NULL;
+    return true;
 }
 
 static bool key_admitted(struct server *s, struct http_exchange *x, const struct http_request *r)

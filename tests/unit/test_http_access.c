@@ -14,7 +14,7 @@ static bool allowed(struct origin_rule rule, const char *host, const char *origi
 
     r.fields[HTTP_HOST] = (char *)host;
     r.fields[HTTP_ORIGIN] = (char *)origin;
-    return origin_refusal(&rule, &r) == NULL;
+    return origin_admits(&rule, &r, (char[ORIGIN_WHY_BYTES]){0}, ORIGIN_WHY_BYTES);
 }
 
 static bool host_allowed(const char *bind_host, const char *list, const char *host)
@@ -63,6 +63,32 @@ static void test_hosts(void **state)
     assert_false(host_allowed("0.0.0.0", "https://a.example", "b.example"));
     assert_true(host_allowed("0.0.0.0", "*", "b.example"));
     assert_true(allowed((struct origin_rule){.bind_host = "0.0.0.0"}, "llm.example.org", NULL));
+}
+
+static void expect_refusal(const char *host, const char *origin, const char *advice)
+{
+    const struct origin_rule rule = {.bind_host = "127.0.0.1", .checks_host = true};
+    char why[ORIGIN_WHY_BYTES];
+    struct http_request r = {0};
+
+    r.fields[HTTP_HOST] = (char *)host;
+    r.fields[HTTP_ORIGIN] = (char *)origin;
+    assert_false(origin_admits(&rule, &r, why, sizeof why));
+    if (!strstr(why, advice) || strstr(why, "--host"))
+        fail_msg("Host: %s, Origin: %s: %s", host, origin, why);
+}
+
+static void test_refusals_say_what_to_do(void **state)
+{
+    (void)state;
+    expect_refusal("chat.example.org:80", NULL, "Host: chat.example.org is refused");
+    expect_refusal("chat.example.org:80", NULL, "--allowed-origins https://chat.example.org,");
+    expect_refusal("chat.example.org", "https://chat.example.org", "proxy send its own Host");
+    expect_refusal("localhost", "chrome-extension://abc",
+                   "--allowed-origins chrome-extension://abc");
+    expect_refusal("localhost", "null", "--allowed-origins null");
+    expect_refusal("localhost", "https://a\x80", "Origin: https://a\\x80 is refused");
+    expect_refusal("", NULL, "the Host field is missing or empty");
 }
 
 static void test_origins_of_this_machine(void **state)
@@ -466,6 +492,7 @@ static void test_every_budget(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_every_budget), cmocka_unit_test(test_hosts),
+          cmocka_unit_test(test_refusals_say_what_to_do),
           cmocka_unit_test(test_origins_of_this_machine),
           cmocka_unit_test(test_origins_of_this_server), cmocka_unit_test(test_origins_of_the_list),
           cmocka_unit_test(test_fields), cmocka_unit_test(test_lengths),

@@ -1,9 +1,12 @@
 #include "serve/http/origin.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/printable.h"
 
 enum { HOST_BYTES_MAX = 256, HTTP_PORT = 80, HTTPS_PORT = 443 };
 
@@ -103,7 +106,12 @@ static bool host_in_list(const char *list, const char *host)
     return false;
 }
 
-/* ---- Host ---- */
+/* ---- Host ----
+ *
+ * DNS rebinding: an attacker's page has a public name with dots, and the attacker's DNS server lets
+ * that name resolve to 127.0.0.1 a moment later. The browser then treats this server as the page's
+ * own origin, and only the Host field still has the attacker's name. So a public name is refused
+ * unless the operator listed it. Names that no public zone contains are safe to accept. */
 
 static const char *host_of(const struct http_request *r)
 {
@@ -171,15 +179,53 @@ static bool origin_allowed(const struct origin_rule *rule, const struct http_req
            is_same_origin(origin, host_of(r));
 }
 
-const char *origin_refusal(const struct origin_rule *rule, const struct http_request *r)
+static void explain_host(const char *host, char *why, size_t why_bytes)
 {
-    if (!host_allowed(rule, r))
-        return "the Host field is not allowed: it must be localhost, an IP address, a name without "
-               "dots, or end in .localhost, .local or .internal, since this server is on a "
-               "loopback address or has no API key (allow another name with --host NAME or "
-               "--allowed-origins http://NAME)";
-    if (!rule->is_page && !origin_allowed(rule, r))
-        return "web pages of other sites may not call this server (allow an origin with "
-               "--allowed-origins)";
-    return NULL;
+    char name[HOST_BYTES_MAX];
+
+    if (!host || !http_host_name(host, name, sizeof name))
+        snprintf(why, why_bytes,
+                 "the Host field is missing or empty, or its name has more than %d bytes; send "
+                 "Host: localhost or the server's IP address",
+                 HOST_BYTES_MAX - 1);
+    else
+        snprintf(
+            why, why_bytes,
+            "Host: %s is refused: it must be localhost, an IP address, a name without dots, or "
+            "end in .localhost, .local or .internal, because a web page can let a public name "
+            "resolve to this server (DNS rebinding); if the name is yours, start the server "
+            "with --allowed-origins https://%s, or let the reverse proxy send its own Host, "
+            "such as localhost",
+            name, name);
+}
+
+static void explain_origin(const char *origin, char *why, size_t why_bytes)
+{
+    char text[HOST_BYTES_MAX];
+
+    if (!origin) {
+        snprintf(why, why_bytes,
+                 "the request comes from a web page of another site (Sec-Fetch-Site: cross-site) "
+                 "and has no Origin; --allowed-origins '*' allows such requests of all sites");
+        return;
+    }
+    (void)printable(text, sizeof text, origin, strlen(origin));
+    snprintf(why, why_bytes,
+             "Origin: %s is refused: web pages of other sites may not call this server; if the "
+             "page is yours, start the server with --allowed-origins %s",
+             text, text);
+}
+
+bool origin_admits(const struct origin_rule *rule, const struct http_request *r, char *why,
+                   size_t why_bytes)
+{
+    if (!host_allowed(rule, r)) {
+        explain_host(host_of(r), why, why_bytes);
+        return false;
+    }
+    if (!rule->is_page && !origin_allowed(rule, r)) {
+        explain_origin(r->fields[HTTP_ORIGIN], why, why_bytes);
+        return false;
+    }
+    return true;
 }

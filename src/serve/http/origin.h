@@ -16,12 +16,15 @@ struct origin_rule {
     bool is_page; /* the request is for the chat page, to which any site may link */
 };
 
-/* NULL: allowed; else the error message.
+enum { ORIGIN_WHY_BYTES = 1024 };
+
+/* False: refused, with the error message in why (ORIGIN_WHY_BYTES).
  *
- * Host, if it is checked, must be a name that an attacker cannot register: localhost and
- * *.localhost, an IP address, a name without dots, *.local, *.internal; or the name of --host,
- * or a host in the list. Origin must have a loopback host (localhost, *.localhost, 127.0.0.0/8,
- * ::1), or the host and port of the Host field, or be in the list. */
-const char *origin_refusal(const struct origin_rule *rule, const struct http_request *r);
+ * Host, if it is checked, must be a name that an attacker cannot register in the public DNS:
+ * localhost and *.localhost, an IP address, a name without dots, *.local, *.internal; or the name
+ * of --host, or a host in the list. Origin must have a loopback host (localhost, *.localhost,
+ * 127.0.0.0/8, ::1), or the host and port of the Host field, or be in the list. */
+bool origin_admits(const struct origin_rule *rule, const struct http_request *r, char *why,
+                   size_t why_bytes);
 
 #endif
