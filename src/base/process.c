@@ -150,6 +150,18 @@ out:
     return st;
 }
 
+void process_open_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        /* open() returns fd: it is the lowest free descriptor, as all below are open */
+        if (open("/dev/null", (fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) | O_CLOEXEC) != fd)
+            return;
+        (void)fcntl(fd, F_SETFD, 0); /* child processes inherit standard streams */
+    }
+}
+
 void process_forbid_core_dumps(void)
 {
     /* One byte, which is less than any core file. With a limit of 0 the kernel would still pipe the

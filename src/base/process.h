@@ -21,6 +21,11 @@ CHECKED enum osp_status process_start(pid_t *pid, int *socket, const char *word)
 bool process_is_child(int argc, char **argv, const char *word);
 int process_socket(void);
 
+/* Opens standard input, output and error on /dev/null where they are closed. Without that the next
+ * files and sockets would get the descriptors 0 to 2: messages would go into them, and libuv aborts
+ * when it closes one. Call it before anything else opens a file. */
+void process_open_standard_streams(void);
+
 /* Disables core dumps of this process and of its later children: a dump would contain everything in
  * their memory. A debugger may still attach, and may raise the limit again. */
 void process_forbid_core_dumps(void);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/process.h"
 #include "cli/options/commands.h"
 #include "cli/options/help.h"
 #include "osprey.h"
@@ -71,8 +72,10 @@ static int run_words(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const int worker_status = osp_worker_main(argc, argv);
+    int worker_status;
 
+    process_open_standard_streams();
+    worker_status = osp_worker_main(argc, argv);
     if (worker_status >= 0)
         return worker_status;
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: numbers keep the decimal point */
