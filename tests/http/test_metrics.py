@@ -27,6 +27,14 @@ def test_every_metric_is_documented_and_exists(server):
     assert documented(section) == set(types_of(answer_of(server)))
 
 
+def test_no_family_has_two_types(server):
+    """OpenMetrics names the family of a counter without _total, and a family has one type."""
+    rows = re.findall(r"^# TYPE (\S+) (\w+)$", answer_of(server), re.MULTILINE)
+    assert all(name.endswith("_total") for name, kind in rows if kind == "counter")
+    families = [name.removesuffix("_total") if kind == "counter" else name for name, kind in rows]
+    assert sorted(families) == sorted(set(families))
+
+
 def test_other_pages_name_existing_metrics(server):
     there = set(types_of(answer_of(server)))
     for page in DOCS.glob("*.md"):

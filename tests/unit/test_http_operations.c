@@ -35,7 +35,7 @@ static void test_metrics(void **state)
               "osprey:replay_hits_total{model_name=\"a \\\"quoted\\\\name\",engine=\"0\"} 7\n");
     expect_in(answer,
               "osprey:replay_bytes{model_name=\"a \\\"quoted\\\\name\",engine=\"0\"} 4096\n");
-    expect_in(answer, "osprey:http_connections_total 3\n");
+    expect_in(answer, "osprey:http_connections_accepted_total 3\n");
     expect_in(answer, "http_requests_total{status=\"2xx\"} 1\n");
     expect_in(answer, "http_requests_total{status=\"4xx\"} 1\n");
     free(answer);

@@ -30,7 +30,7 @@ enum {
 #define HTTP_COUNT_LIST(X)                                                                         \
     X(n_open, "osprey:http_connections", "gauge", "Open connections.")                             \
     X(n_busy, "osprey:http_requests_in_flight", "gauge", "Requests in progress.")                  \
-    X(n_accepted, "osprey:http_connections_total", "counter", "Connections accepted.")             \
+    X(n_accepted, "osprey:http_connections_accepted_total", "counter", "Connections accepted.")    \
     X(n_refused, "osprey:http_connections_refused_total", "counter",                               \
       "Connections closed at once because too many were open.")                                    \
     X(n_malformed, "osprey:http_malformed_total", "counter",                                       \
@@ -90,10 +90,10 @@ int http_port(const struct http_server *s);
 /* Whether only this machine can reach the bound address: 127.0.0.0/8 or ::1, also as an
  * IPv4-mapped IPv6 address, and whatever name http_options.host had. */
 bool http_is_loopback(const struct http_server *s);
-/* Serves until a signal (SIGINT, SIGTERM) or http_stop(). on_ready is called when clients can
- * connect. *forced_out: clients were disconnected and work on other threads may still run,
- * because of a second signal, or because work had not ended HTTP_ABORT_MS after the shutdown
- * time-out. */
+/* Serves until a signal (SIGINT, SIGTERM; SIGHUP unless it was ignored before) or http_stop().
+ * on_ready is called when clients can connect. *forced_out: clients were disconnected and work on
+ * other threads may still run, because of a second signal, or because work had not ended
+ * HTTP_ABORT_MS after the shutdown time-out. */
 CHECKED enum osp_status http_run(struct http_server *s, void (*on_ready)(void *ctx),
                                  bool *forced_out);
 void http_stop(struct http_server *s); /* like a first signal; later calls like a second one */
