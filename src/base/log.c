@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,18 +26,23 @@ enum log_level log_get_level(void)
     return (enum log_level)atomic_load_explicit(&level_max, memory_order_relaxed);
 }
 
-/* "I 12:34:56.789 " */
+/* "I 2026-01-31T12:34:56.789+01:00 ": ISO 8601, local time. */
 static size_t put_prefix(char *line, size_t size_bytes, enum log_level level)
 {
     static const char letters[] = "EWID";
     struct timespec now;
     struct tm parts;
+    char date[64];
+    long minutes;
 
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &parts);
-    return (size_t)snprintf(line, size_bytes, "%c %02d:%02d:%02d.%03d ", letters[level],
-                            parts.tm_hour, parts.tm_min, parts.tm_sec,
-                            (int)(now.tv_nsec / 1000000));
+    minutes = parts.tm_gmtoff / 60;
+    if (strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts) == 0)
+        date[0] = '\0'; /* a year of many digits */
+    return (size_t)snprintf(line, size_bytes, "%c %s.%03d%c%02ld:%02ld ", letters[level], date,
+                            (int)(now.tv_nsec / 1000000), minutes < 0 ? '-' : '+',
+                            labs(minutes) / 60, labs(minutes) % 60);
 }
 
 void log_line(enum log_level level, const char *format, ...)

@@ -102,9 +102,9 @@ static void test_log_lines(void **state)
     (void)state;
     log_set_level(LOG_INFO);
     assert_int_equal(logged(LOG_DEBUG, "quiet", line, sizeof line), 0);
-    assert_int_equal(logged(LOG_WARN, "hello", line, sizeof line), 2 + 13 + 5 + 1);
-    assert_int_equal(sscanf(line, "W %*2d:%*2d:%*2d.%3d", &ms), 1);
-    assert_string_equal(line + 15, "hello\n");
+    assert_int_equal(logged(LOG_WARN, "hello", line, sizeof line), 2 + 30 + 5 + 1);
+    assert_int_equal(sscanf(line, "W %*4d-%*2d-%*2dT%*2d:%*2d:%*2d.%3d%*3d:%*2d ", &ms), 1);
+    assert_string_equal(line + 32, "hello\n");
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     assert_int_equal(logged(LOG_ERROR, text, line, sizeof line), 2048 - 1);

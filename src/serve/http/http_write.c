@@ -256,8 +256,8 @@ void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes
     if (n_bytes == 0)
         return;
     if (queued > HTTP_STREAM_QUEUE_BYTES_MAX) {
-        log_warn("http id=%s dropped: the client has not read %zu bytes of its stream",
-                 c->parser.request.id, queued);
+        log_warn("http id=%s peer=%s dropped: the client has not read %zu bytes of its stream",
+                 c->parser.request.id, c->peer, queued);
         http_conn_drop(c);
         return;
     }
