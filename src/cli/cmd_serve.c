@@ -60,7 +60,7 @@ static const struct option_row OPTIONS[] = {
              "file with one API key per line; lines that begin with # are comments"),
     TEXT_ROW(T, allowed_origins, "allowed-origins", "--cors-origins", "ORIGIN[,ORIGIN]",
              "web origins that may call the API, such as https://chat.example.org, and Host "
-             "headers with their names; *: all"),
+             "headers with their names, as a reverse proxy sends them; *: all"),
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
@@ -119,9 +119,10 @@ static const struct option_row OPTIONS[] = {
     SECONDS_ROW(stall_s, "stall-timeout", 1,
                 "time after which a client that reads no bytes of its response is disconnected "
                 "(default 10)"),
-    SECONDS_ROW(shutdown_s, "shutdown-timeout", 0,
-                "time for running requests to finish after SIGTERM or Ctrl-C; the process ends "
-                "at most a second later, or immediately at a second signal (default 30)"),
+    SECONDS_ROW(
+        shutdown_s, "shutdown-timeout", 0,
+        "time for running requests to finish after SIGTERM, SIGHUP or Ctrl-C; the process ends "
+        "at most a second later, or immediately at a second signal (default 30)"),
     FLAG_ROW(T, core_dumps, "core-dumps", NULL,
              "allow core dumps, which contain prompts, outputs and API keys; by default a server "
              "that crashes writes none"),
@@ -271,16 +272,17 @@ const struct command command_serve = {
     .name = "serve",
     .summary = "serve a model over the OpenAI HTTP API",
     .usage = "[MODEL] [options]",
-    .about = "The first line on standard output is the URL. It is printed when the server is "
-             "ready; until\n"
-             "then /health reports that the model is loading. Use a reverse proxy for TLS. After "
-             "Ctrl-C\n"
-             "or SIGTERM running requests finish. Options of vLLM and llama-server with the same "
-             "meaning\n"
-             "are accepted; options that osprey does not need are ignored with a message that "
-             "gives the\n"
-             "reason (osprey help --foreign).\n"
-             "\nEndpoints:" ROUTE_LIST(ROUTE_LINE),
+    .about =
+        "The first line on standard output is the URL. It is printed when the server is "
+        "ready; until\n"
+        "then /health reports that the model is loading. Use a reverse proxy for TLS. After "
+        "Ctrl-C,\n"
+        "SIGTERM or SIGHUP running requests finish. Options of vLLM and llama-server with the same "
+        "meaning\n"
+        "are accepted; options that osprey does not need are ignored with a message that "
+        "gives the\n"
+        "reason (osprey help --foreign).\n"
+        "\nEndpoints:" ROUTE_LIST(ROUTE_LINE),
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_positional_max = 1,

@@ -1,6 +1,9 @@
 """Starting, stopping, keys, names, and what a pasted command line of another server does."""
 
+import datetime
+import http.client
 import json
+import os
 import random
 import re
 import signal
@@ -17,6 +20,29 @@ from conftest import PROGRAM, run
 TASK = [{"role": "user", "content": "Copy this exactly: one two three four five six seven eight nine ten"}]
 
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_until_ready(process, port):
+    """By /health, for a server whose output cannot be read."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            connection.request("GET", "/health")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.02)
+    raise AssertionError(f"not ready, exit status {process.poll()}")
+
+
 def start_stream(server, collected, began):
     for chunk in server.client().chat.completions.create(
         model="osprey-nano", messages=TASK, stream=True, temperature=0
@@ -25,7 +51,7 @@ def start_stream(server, collected, began):
         began.set()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_lets_streams_finish(start_server, number):
     server = start_server()
     chunks, began = [], threading.Event()
@@ -36,6 +62,60 @@ def test_a_signal_lets_streams_finish(start_server, number):
     thread.join(60)
     assert chunks[-1].choices[0].finish_reason == "stop"
     assert "status=200" in "\n".join(server.log)
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_closed_standard_streams(closed):
+    """`osprey serve <&-` and the like: sockets must not get the descriptors 0 to 2."""
+    redirect = " ".join(f"{n}>&-" for n in closed)
+    port = free_port()
+    shell = f'exec "$0" serve --port {port} --max-model-len 4096 {redirect}'
+    process = subprocess.Popen(
+        ["sh", "-c", shell, PROGRAM], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until_ready(process, port)
+        for fd in closed:
+            assert os.readlink(f"/proc/{process.pid}/fd/{fd}") == "/dev/null"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("command", [["--version"], ["tokenize"]])
+def test_commands_without_standard_streams(command):
+    shell = f'exec "$0" {" ".join(command)} <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", shell, PROGRAM], timeout=60).returncode == 0
+
+
+def test_nohup_keeps_hangups_ignored(start_server):
+    """SIGHUP that was ignored at the start neither drains nor ends the server."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        server = start_server()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    status = open(f"/proc/{server.process.pid}/status").read()
+    assert int(re.search(r"SigIgn:\s*(\w+)", status)[1], 16) & 1
+    server.process.send_signal(signal.SIGHUP)
+    assert server.health()["status"] == "ok"
+    assert server.stop() == 0
+
+
+def test_log_lines_have_date_and_client(start_server):
+    server = start_server()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("GET", "/v1/models")
+    connection.getresponse().read()
+    client = "%s:%d" % connection.sock.getsockname()
+    assert server.stop() == 0
+    (line,) = [line for line in server.log if "path=/v1/models" in line]
+    level, date, rest = line.split(" ", 2)
+    assert level == "I" and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", date)
+    assert abs(datetime.datetime.fromisoformat(date).timestamp() - time.time()) < 600
+    assert rest.startswith("http id=req-") and f" peer={client} " in rest
 
 
 def test_a_deadline_ends_streams_with_an_error(start_server):
@@ -237,7 +317,7 @@ def test_the_memory_plan_is_told_and_refusals_advise(start_server):
     for options in (["10M", "--max-model-len", advice[1]], [advice[2], "--max-model-len", "8192"]):
         server = start_server("--device", "cpu", "--kv-cache-memory", *options)
         assert server.stop() == 0
-        told = [line.split("  ", 1)[1] for line in server.log if re.match(r"I [\d:.]+   \w", line)]
+        told = [line.split("  ", 1)[1] for line in server.log if re.match(r"I [\dT:.+-]+   \w", line)]
         names = [re.split(r"  +", line.strip())[0] for line in told]
         assert names == [
             "weights", "activations", "device's own", "KV, full layers", "KV, window layers", "prefix snapshots",

@@ -76,7 +76,7 @@ struct server;
 CHECKED enum osp_status serve_open(struct server **out, const struct serve_options *opt);
 void serve_close(struct server *s); /* accepts NULL */
 
-/* Loads the model, then serves until SIGINT or SIGTERM has ended it. Fails as load() does.
+/* Loads the model, then serves until SIGINT, SIGTERM or SIGHUP has ended it. Fails as load() does.
  * *forced_out is set if work was left behind: a second signal disconnected the clients while the
  * engine may still run a step, or a signal came during load(), or work had not ended one second
  * after shutdown_timeout_ms. The process can then exit without serve_close(), which would wait

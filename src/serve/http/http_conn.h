@@ -18,7 +18,7 @@ struct http_server {
     uv_async_t async;
     uv_mutex_t async_mutex;
     bool async_open; /* guarded by async_mutex, because other threads call http_wake() */
-    uv_signal_t signals[2];
+    uv_signal_t signals[3];
     uv_timer_t shutdown_timer, tick_timer;
     struct http_counts counts; /* without the gauges */
     struct http_budget bodies;

@@ -121,9 +121,17 @@ static void on_signal(uv_signal_t *handle, int number)
     http_stop(handle->data);
 }
 
+/* nohup starts a program with SIGHUP ignored, which must stay so. */
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static void open_handles(struct http_server *s)
 {
-    static const int NUMBERS[2] = {SIGINT, SIGTERM};
+    static const int NUMBERS[] = {SIGINT, SIGTERM, SIGHUP};
 
     uv_tcp_init(&s->loop, &s->listener);
     uv_async_init(&s->loop, &s->async, on_async);
@@ -132,10 +140,11 @@ static void open_handles(struct http_server *s)
     uv_timer_init(&s->loop, &s->shutdown_timer);
     uv_timer_init(&s->loop, &s->tick_timer);
     s->listener.data = s->async.data = s->shutdown_timer.data = s->tick_timer.data = s;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < (int)(sizeof NUMBERS / sizeof NUMBERS[0]); i++) {
         uv_signal_init(&s->loop, &s->signals[i]);
         s->signals[i].data = s;
-        uv_signal_start(&s->signals[i], on_signal, NUMBERS[i]);
+        if (NUMBERS[i] != SIGHUP || !is_ignored(SIGHUP))
+            uv_signal_start(&s->signals[i], on_signal, NUMBERS[i]);
     }
 }
 
