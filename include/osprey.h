@@ -489,6 +489,11 @@ OSP_API enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_e
  * the refusal, as submitting without no_wait returns it and as OSP_EVENT_ERROR will. */
 OSP_API enum osp_status osp_request_accepted(struct osp_request *request, int64_t timeout_ms);
 
+/* Once the request is accepted: the parts of the schemas of functions that are not strict that the
+ * grammar of a forced call leaves out because they are not supported, "f: /properties/x/not"; ""
+ * if there are none. Valid until the request is closed. */
+OSP_API const char *osp_request_ignored(const struct osp_request *request);
+
 enum osp_event_kind {
     OSP_EVENT_NONE,
     OSP_EVENT_REASONING, /* text: a piece of the reasoning (analysis) */

@@ -234,12 +234,101 @@ def test_refused(client, options, names):
     assert error.value.param == names[0]
 
 
+FORCED = function("book", {
+    "city": {"type": "string", "maxLength": 12},
+    "class": {"enum": ["first", "second"]},
+    "guest": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer",
+              "minimum": 0, "maximum": 99}}, "required": ["name"]}}, None, "Books a journey.")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_forced_calls_keep_to_schemas_that_are_not_strict(client, streamed):
+    """As vLLM: 20 seeds at temperature 1; calls that are cut by max_tokens say so and are the beginning of a value."""
+    def one(seed):
+        options = {"tools": [FORCED], "tool_choice": ["required", named("book")][seed % 2], "seed": seed,
+                   "max_completion_tokens": 400, "reasoning_effort": "low"}
+        if not streamed:
+            choice = ask(client, **options).choices[0]
+            calls = [call.function.arguments for call in choice.message.tool_calls or []]
+            return choice.finish_reason, calls
+        texts, finish = {}, None
+        for chunk in ask(client, stream=True, **options):
+            finish = chunk.choices[0].finish_reason or finish
+            for piece in chunk.choices[0].delta.tool_calls or []:
+                texts[piece.index] = texts.get(piece.index, "") + piece.function.arguments
+        return finish, list(texts.values())
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(one, range(20)))
+    schema = FORCED["function"]["parameters"]
+    for finish, calls in answers:
+        assert finish in ("tool_calls", "length")
+        if finish == "tool_calls":
+            assert calls and all(valid(json.loads(text), schema, schema) for text in calls), calls
+    assert any(finish == "tool_calls" for finish, _ in answers)
+
+
+def test_forced_calls_that_are_cut_say_length(client):
+    """The pattern needs more tokens than there are."""
+    tool = function("f", {"x": {"type": "string", "pattern": "^[a-z]{400}$"}})
+    for options in ({}, {"stream": True}):
+        answer = ask(client, tools=[tool], tool_choice=named("f"), max_completion_tokens=60, **options)
+        choices = [chunk.choices[0] for chunk in answer] if options else answer.choices
+        assert [c.finish_reason for c in choices if c.finish_reason] == ["length"]
+
+
+def test_forced_calls_by_responses(client):
+    """The same for /v1/responses, whose functions are strict unless they say otherwise."""
+    tool = {"type": "function", **FORCED["function"], "strict": False}
+    schema = tool["parameters"]
+    for choice in ("required", {"type": "function", "name": "book"}):
+        for seed in range(4):
+            answer = client.responses.create(model=MODEL, input="Book a journey.", tools=[tool], tool_choice=choice,
+                                             temperature=1, max_output_tokens=400, extra_body={"seed": seed})
+            for call in (item for item in answer.output if item.type == "function_call"):
+                assert call.status == "incomplete" or valid(json.loads(call.arguments), schema, schema)
+            assert answer.status == "incomplete" or any(item.type == "function_call" for item in answer.output)
+
+
+@pytest.mark.parametrize("schema, ignored", [
+    ({"properties": {"x": {"type": "string", "not": {}}}, "required": ["x"]}, ["/properties/x/not"]),
+    ({"properties": {"x": {"enum": ["a", "b"], "uniqueItems": True}, "y/z": {"format": "int32", "type": "integer", "maximum": 9}},
+      "required": ["x", "y/z"]}, ["/properties/x/uniqueItems"]),
+    ({"type": "dict", "properties": {"x": {"type": "float"}}, "required": ["x"]}, ["/type", "/properties/x/type"]),
+    ({"type": "object", "properties": {"x": {"oneOf": [{"type": "integer", "maximum": 9}, {"type": "number", "maximum": 9}]}},
+      "required": ["x"]}, ["/properties/x/oneOf/1"]),
+    ({"type": "object", "properties": {"x": {"$ref": "#/$defs/a"}}, "required": ["x"],
+      "$defs": {"a": {"type": "string", "maxLength": 5, "pattern": "(?=a)"}}}, ["/$defs/a/pattern"]),
+    ({"type": "object", "properties": {"x": {"$ref": "other.json"}}, "required": ["x"]}, ["/properties/x/$ref"]),
+    ({"type": "object", "properties": {"x": {"type": "integer", "minimum": 5, "maximum": 4}}, "required": ["x"]}, ["/properties/x"]),
+    ({"type": "object", "properties": {"x": False}, "required": ["x"]}, [""]),
+    ({"type": "object", "properties": {"x": {"type": "string", "maxLength": 5, "\u00e9\n": 1}}, "required": ["x"]}, ["/properties/x/??"]),
+    ({"type": "array"}, ["/type"]),
+    ({"type": "object", "properties": {f"x{i}": {"nope": 1} for i in range(100)}}, ["f: the schema"]),
+])
+def test_forced_calls_ignore_what_is_not_supported(client, schema, ignored):
+    """A schema that is not strict is never refused; the header says what was left out of it."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    raw = client.chat.completions.with_raw_response.create(
+        model=MODEL, messages=WEATHER_QUESTION, tools=[tool], tool_choice="required", temperature=1, seed=1,
+        max_completion_tokens=300, reasoning_effort="low")
+    assert raw.headers["x-osprey-warning"].startswith("tools: schema keywords that are not supported are ignored: f: ")
+    for location in ignored:
+        assert location in raw.headers["x-osprey-warning"], raw.headers["x-osprey-warning"]
+    choice = raw.parse().choices[0]
+    if choice.finish_reason == "tool_calls":
+        arguments = json.loads(choice.message.tool_calls[0].function.arguments)
+        assert set(schema.get("required", [])) <= set(arguments) or "x" in schema.get("properties", {}) and \
+            schema["properties"]["x"] is False
+
+
 def test_loose_functions_take_any_schema(client):
     """What a strict function may not have does not matter to others."""
     loose = function("get_weather", {**CITY, **BAD}, False, "Gets the weather of a city.")
     answer = ask(client, tools=[loose], tool_choice="required")
     check(answer.choices[0], [loose], {"tool_choice": "required"})
-    assert ask(client, tools=[loose]).choices[0].finish_reason in ("stop", "tool_calls")
+    raw = client.chat.completions.with_raw_response.create(model=MODEL, messages=WEATHER_QUESTION, tools=[loose])
+    assert raw.parse().choices[0].finish_reason in ("stop", "tool_calls") and "x-osprey-warning" not in raw.headers
 
 
 def test_through_the_worker(start_server, client):
@@ -253,6 +342,9 @@ def test_through_the_worker(start_server, client):
         assert here.message.content == there.message.content
         assert [call.function for call in here.message.tool_calls or []] == \
             [call.function for call in there.message.tool_calls or []]
+    told = other.chat.completions.with_raw_response.create(
+        model=MODEL, messages=WEATHER_QUESTION, tools=[function("f", BAD)], tool_choice="required", max_tokens=300)
+    assert told.headers["x-osprey-warning"].endswith("f: /properties/x/not")
     with pytest.raises(openai.BadRequestError, match="/properties/x/not"):
         ask(other, tools=[function("f", BAD, True)])
     assert server.stop() == 0

@@ -448,6 +448,12 @@ enum osp_status osp_request_accepted(struct osp_request *r, int64_t timeout_ms)
     return OSP_OK;
 }
 
+const char *osp_request_ignored(const struct osp_request *r)
+{
+    (void)r;
+    return "";
+}
+
 enum osp_status osp_next_event(struct osp_request *r, int64_t timeout_ms, struct osp_event *out)
 {
     struct osp_engine *e = r->engine;

@@ -434,8 +434,9 @@ static void test_text_of_calls(void **state)
     assert_int_equal(calls_text(&text, chat, &opt), OSP_EINVAL);
     add_functions(chat);
     assert_int_equal(calls_text(&text, chat, &opt), OSP_OK);
-    assert_string_equal(text, "{\"must\":true,\"one\":false,\"functions\":[{\"name\":\"f\"},"
-                              "{\"name\":\"g\"}]}");
+    assert_string_equal(text, "{\"must\":true,\"one\":false,\"functions\":[{\"name\":\"f\","
+                              "\"loose\":\"{\\\"properties\\\":{}}\"},{\"name\":\"g\","
+                              "\"loose\":\"{\\\"type\\\":\\\"object\\\"}\"}]}");
     free(text);
     opt = (struct osp_request_options){.one_tool_call = true};
     assert_int_equal(calls_text(&text, chat, &opt), OSP_OK);

@@ -214,6 +214,11 @@ enum osp_status osp_request_accepted(struct osp_request *request, int64_t timeou
     return request_wait_accepted(request, deadline_of(timeout_ms));
 }
 
+const char *osp_request_ignored(const struct osp_request *request)
+{
+    return request->ignored != NULL ? request->ignored : "";
+}
+
 enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,
                                struct osp_event *out)
 {

@@ -19,6 +19,7 @@ static void request_free(struct osp_request *r)
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
     free(r->message);
+    free(r->ignored);
     free(r->grammar_message);
     free(r->client);
     free(r->user);

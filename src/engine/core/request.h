@@ -35,8 +35,9 @@ struct osp_request {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct outbox outbox;       /* under the lock */
-    char *message;              /* set once, before the outbox ends with a failure */
+    struct outbox outbox; /* under the lock */
+    char *message;        /* set once, before the outbox ends with a failure */
+    char *ignored; /* set once, before it is accepted: osp_request_ignored(); NULL: nothing */
     char *client, *user, *salt; /* memory of seq.client_key, .user_key and .salt */
     /* NULL: no grammar. Owned by the engine's thread, as is its mask and what follows; by the mask
      * thread while mask_is_pending. */

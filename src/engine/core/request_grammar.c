@@ -84,6 +84,8 @@ enum osp_status request_grammar_make(struct osp_request *r, const struct osp_eng
     TRY(compile_grammar(&config.grammar, m->forms, source));
     if (source->calls != NULL)
         TRY(call_rules_open(&config.calls, m->forms, source->calls));
+    if (config.calls != NULL && config.calls->ignored.size_bytes > 0)
+        r->ignored = buf_take(&config.calls->ignored);
     TRY(constrain(r, m, &engine->limits, &config));
 out:
     grammar_unref(config.grammar);

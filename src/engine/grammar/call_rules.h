@@ -4,11 +4,13 @@
 #ifndef ENGINE_GRAMMAR_CALL_RULES_H
 #define ENGINE_GRAMMAR_CALL_RULES_H
 
+#include "base/buf.h"
 #include "engine/chat/chat.h"
 #include "engine/grammar/grammar_cache.h"
 
 enum {
-    CALLS_TEXT_BYTES_MAX = 4 << 20,       /* strict schemas of a request, together */
+    CALLS_TEXT_BYTES_MAX = 4 << 20,       /* schemas of a request's functions, together */
+    CALLS_IGNORED_BYTES_MAX = 400,        /* of what they leave out; more is left out of it */
     CALLS_WORK_MAX = 4 * COMPILE_WORK_MAX /* of compiling them; counted as if none were cached */
 };
 
@@ -22,6 +24,8 @@ struct call_rules {
     size_t n_functions;
     bool must_call; /* no final message before the first call */
     bool one_call;  /* a call ends the answer */
+    struct buf
+        ignored; /* what the grammars leave out of schemas that are not strict, "" if nothing */
 };
 
 /* Returns the text, to free(), or NULL when nothing is constrained: any function may be called or

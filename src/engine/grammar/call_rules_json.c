@@ -1,5 +1,7 @@
-/* The text: {"must":false,"one":false,"functions":[{"name":"f","schema":{...}},{"name":"g"}]}. The
- * arguments of a function without a schema are any JSON object. */
+/* The text: {"must":false,"one":false,"functions":[{"name":"f","schema":{...}},
+ * {"name":"g","loose":"{...}"},{"name":"h"}]}. "schema" is that of a strict function; "loose" is
+ * the text of another function's schema, for a forced call. The arguments of a function without
+ * either are any JSON object. */
 #include "engine/grammar/call_rules.h"
 
 #include <jansson.h>
@@ -7,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "text/schema/schema.h"
 
 /* ---- from a chat ---- */
 
@@ -67,7 +70,9 @@ static enum osp_status strict_schema(const char *text, json_t **out)
     return fail(OSP_EINVAL, "/type: must be \"object\" when the function is strict");
 }
 
-static enum osp_status add_function(json_t *list, const struct harmony_tool *tool, bool is_strict)
+/* is_forced: the answer must call a function, so that its schema applies, strict or not. */
+static enum osp_status add_function(json_t *list, const struct harmony_tool *tool, bool is_strict,
+                                    bool is_forced)
 {
     json_t *function = json_pack("{s:s}", "name", tool->name), *schema = NULL;
     enum osp_status st = OSP_OK;
@@ -76,6 +81,9 @@ static enum osp_status add_function(json_t *list, const struct harmony_tool *too
         st = strict_schema(tool->parameters_json, &schema);
         if (st == OSP_OK && json_object_set_new(function, "schema", schema) != 0)
             st = fail(OSP_ENOMEM, "no memory for it");
+    } else if (is_forced && tool->parameters_json != NULL &&
+               json_object_set_new(function, "loose", json_string(tool->parameters_json)) != 0) {
+        st = fail(OSP_ENOMEM, "no memory for it");
     }
     if (json_array_append_new(list, function) != 0 && st == OSP_OK)
         st = fail(OSP_ENOMEM, "no memory for it");
@@ -94,7 +102,7 @@ static enum osp_status dump(char **out, const json_t *rules)
         return OSP_OK;
     free(*out);
     *out = NULL;
-    return fail(OSP_EINVAL, "tools: strict functions of %zu bytes, the limit is %d", n_bytes,
+    return fail(OSP_EINVAL, "tools: the schemas have %zu bytes together, the limit is %d", n_bytes,
                 (int)CALLS_TEXT_BYTES_MAX);
 }
 
@@ -118,7 +126,8 @@ enum osp_status calls_text(char **out, const struct osp_chat *chat,
         return fail(OSP_ENOMEM, "tools: no memory for them");
     for (size_t i = 0; i < all.n; i++)
         if (is_callable(opt, all.items[i].name))
-            TRY(add_function(list, &all.items[i], all.is_strict[i]));
+            TRY(add_function(list, &all.items[i], all.is_strict[i],
+                             opt->tool_choice == OSP_TOOLS_REQUIRED));
     st = dump(out, rules);
 out:
     json_decref(rules);
@@ -143,9 +152,44 @@ static enum osp_status compile(struct grammar_cache *grammars, const json_t *sch
     return st;
 }
 
+static void note_ignored(struct call_rules *r, const char *name, const char *what)
+{
+    static const char MORE[] = "; ...";
+    const size_t n_bytes = strlen(name) + strlen(what) + sizeof "; : " + sizeof MORE;
+
+    if (r->ignored.size_bytes + n_bytes <= CALLS_IGNORED_BYTES_MAX)
+        buf_printf(&r->ignored, "%s%s: %s", r->ignored.size_bytes > 0 ? "; " : "", name, what);
+    else if (strstr(buf_text(&r->ignored), MORE) == NULL)
+        buf_puts(&r->ignored, MORE + (r->ignored.size_bytes > 0 ? 0 : 2));
+}
+
+/* The arguments of a function that is not strict. Schemas for which no work is left are not
+ * compiled. */
+static enum osp_status compile_loose(struct call_rules *r, struct grammar_cache *grammars,
+                                     const json_t *function, int64_t work_left,
+                                     struct grammar **out)
+{
+    const char *name = json_string_value(json_object_get(function, "name")),
+               *text = json_string_value(json_object_get(function, "loose"));
+    const bool is_compiled =
+        work_left > 0 && json_string_length(json_object_get(function, "loose")) <= SCHEMA_BYTES_MAX;
+    enum osp_status st;
+
+    st = is_compiled ? grammar_cache_get(grammars, (enum osp_form)FORM_LOOSE_SCHEMA, text, out)
+                     : grammar_cache_get(grammars, OSP_FORM_OBJECT, NULL, out);
+    if (st != OSP_OK)
+        return st;
+    if (!is_compiled)
+        note_ignored(r, name, "the schema");
+    else if (grammar_ignored(*out)[0] != '\0')
+        note_ignored(r, name, grammar_ignored(*out));
+    return OSP_OK;
+}
+
 static enum osp_status read_function(struct call_rules *r, struct grammar_cache *grammars,
                                      const json_t *function, int64_t *work_left)
 {
+    const bool is_loose = json_is_string(json_object_get(function, "loose"));
     const char *name = json_string_value(json_object_get(function, "name"));
     struct call_rule *rule = &r->functions[r->n_functions];
     enum osp_status st;
@@ -153,13 +197,14 @@ static enum osp_status read_function(struct call_rules *r, struct grammar_cache 
     if (name == NULL)
         return fail(OSP_EINVAL, "calls: a function needs a name");
     TRY(harmony_name_check(name));
-    st = compile(grammars, json_object_get(function, "schema"), &rule->arguments);
+    st = is_loose ? compile_loose(r, grammars, function, *work_left, &rule->arguments)
+                  : compile(grammars, json_object_get(function, "schema"), &rule->arguments);
     if (st == OSP_OK) {
         rule->name = mem_strdup(name);
         r->n_functions++;
         *work_left -= grammar_work(rule->arguments);
     }
-    if (st == OSP_OK && *work_left < 0)
+    if (st == OSP_OK && *work_left < 0 && !is_loose)
         st = fail(OSP_EINVAL, "the functions' schemas are too large together");
     if (st != OSP_OK)
         st = fail_prefix(st == OSP_ELIMIT ? OSP_EINVAL : st, "tools: %s: parameters", name);
@@ -197,6 +242,7 @@ enum osp_status call_rules_open(struct call_rules **out, struct grammar_cache *g
     enum osp_status st;
 
     *out = NULL;
+    buf_init(&r->ignored, CALLS_IGNORED_BYTES_MAX);
     if (json == NULL)
         st = fail(OSP_EINVAL, "calls: not valid JSON: %s", error.text);
     else
@@ -218,5 +264,6 @@ void call_rules_free(struct call_rules *r)
         grammar_unref(r->functions[i].arguments);
     }
     free(r->functions);
+    buf_release(&r->ignored);
     free(r);
 }

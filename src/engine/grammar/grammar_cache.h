@@ -12,6 +12,10 @@ enum {
     GRAMMAR_TEXT_BYTES_MAX = 1 << 20
 };
 
+/* A kind of grammar beside those of requests: the arguments of a forced call of a function that is
+ * not strict (grammar_from_loose_schema). */
+enum { FORM_LOOSE_SCHEMA = OSP_FORM_CHOICE + 1 };
+
 struct grammar_cache;
 
 /* Immutable once made. */

@@ -97,6 +97,9 @@ out:
 static enum osp_status compile(enum osp_form form, const char *text, struct grammar **out)
 {
     *out = NULL;
+    if ((int)form == FORM_LOOSE_SCHEMA)
+        return grammar_from_loose_schema(out, text, strlen(text),
+                                         (struct schema_options){.closed = true});
     switch (form) {
     case OSP_FORM_OBJECT:
         return grammar_from_any_object(out, (struct schema_options){.closed = false});

@@ -14,7 +14,7 @@
 #include "engine/sched/sched.h"
 
 enum {
-    WIRE_VERSION = 7,
+    WIRE_VERSION = 8,
     FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
     WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };
@@ -89,6 +89,7 @@ struct wire_event {
     enum seq_end end;    /* SEQ_END_NONE: it goes on */
     enum osp_status status;
     int32_t n_message_bytes; /* of SEQ_END_FAILED; they follow the tokens */
+    int32_t n_ignored_bytes; /* osp_request_ignored(), once, when is_accepted; after the message */
     struct seq_times times;
 };
 

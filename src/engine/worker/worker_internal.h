@@ -14,9 +14,10 @@
 struct worker_request {
     uint64_t id;
     struct osp_request *request;
-    int n_before;     /* tokens that were sent to the parent */
-    bool is_accepted; /* the parent knows that the engine has it */
-    bool has_updates; /* look_at_requests() found something to send */
+    int n_before;      /* tokens that were sent to the parent */
+    bool is_accepted;  /* the parent knows that the engine has it */
+    bool sent_ignored; /* the parent has its osp_request_ignored() */
+    bool has_updates;  /* look_at_requests() found something to send */
 };
 
 struct worker {

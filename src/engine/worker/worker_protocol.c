@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/str.h"
 #include "engine/worker/worker_client_internal.h"
 #include "engine/worker/wire_fields.h"
 
@@ -240,7 +241,8 @@ static bool is_possible(const struct worker_client *r, const struct osp_request 
     return event->n_before == q->n_tokens && event->n_new >= 0 &&
            event->n_new <= q->n_tokens_max - q->n_tokens && event->n_message_bytes >= 0 &&
            event->n_cached >= 0 && event->n_cached < q->n_prompt &&
-           event->n_message_bytes <= FAIL_MESSAGE_BYTES_MAX && r->engine_is_open;
+           event->n_message_bytes <= FAIL_MESSAGE_BYTES_MAX && event->n_ignored_bytes >= 0 &&
+           event->n_ignored_bytes <= CALLS_IGNORED_BYTES_MAX && r->engine_is_open;
 }
 
 /* Tokens are written to their final place; the client's thread reads them once published. */
@@ -303,6 +305,19 @@ static enum osp_status on_logprobs(struct worker_client *r, struct frame *f)
     return OSP_OK;
 }
 
+/* Before the request is accepted: the client reads it after that. */
+static enum osp_status take_ignored(struct osp_request *request, struct frame *f, int n_bytes)
+{
+    char ignored[CALLS_IGNORED_BYTES_MAX + 1] = "";
+
+    if (n_bytes == 0)
+        return OSP_OK;
+    frame_take(f, ignored, (size_t)n_bytes);
+    return request->ignored == NULL
+               ? str_copy(&request->ignored, ignored, "the names of ignored keywords")
+               : fail(OSP_EFORMAT, "worker protocol: ignored keywords are listed twice");
+}
+
 static enum osp_status on_event(struct worker_client *r, struct frame *f)
 {
     char message[FAIL_MESSAGE_BYTES_MAX + 1] = "";
@@ -310,6 +325,7 @@ static enum osp_status on_event(struct worker_client *r, struct frame *f)
     struct inflight *l;
     struct seq *q;
     uint64_t submit_ns;
+    enum osp_status st;
 
     frame_take(f, &event, sizeof event);
     l = find(r, event.id);
@@ -323,6 +339,9 @@ static enum osp_status on_event(struct worker_client *r, struct frame *f)
                        event.n_new))
         return fail(OSP_EFORMAT, "worker protocol: an invalid event of a request");
     frame_take(f, message, (size_t)event.n_message_bytes);
+    st = take_ignored(l->request, f, event.n_ignored_bytes);
+    if (st != OSP_OK)
+        return st;
     submit_ns = q->times.submit_ns;
     q->times = event.times;
     q->times.submit_ns = submit_ns;

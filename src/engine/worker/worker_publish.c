@@ -68,6 +68,8 @@ enum osp_status worker_send_event(struct worker *w, const struct wire_event *eve
     if (n > 0 && event->has_logprobs)
         put_logprobs(w, &r->token_logprobs, (size_t)(event->n_before - r->seq.n_prompt), n);
     wire_put(&w->wire, message, (size_t)event->n_message_bytes);
+    if (event->n_ignored_bytes > 0)
+        wire_put(&w->wire, r->ignored, (size_t)event->n_ignored_bytes);
     return wire_end(&w->wire);
 }
 
@@ -109,8 +111,7 @@ static enum osp_status publish_prompt_logprobs(struct worker *w, const struct wo
 }
 
 /* n_before: tokens that the parent has. */
-static enum osp_status publish_request(struct worker *w, const struct worker_request *t,
-                                       int n_before)
+static enum osp_status publish_request(struct worker *w, struct worker_request *t, int n_before)
 {
     const struct osp_request *r = t->request;
     const struct outbox *seen = &r->seen;
@@ -131,6 +132,9 @@ static enum osp_status publish_request(struct worker *w, const struct worker_req
 
     enum osp_status st;
 
+    if (t->is_accepted && !t->sent_ignored && r->ignored != NULL)
+        event.n_ignored_bytes = (int32_t)strlen(r->ignored);
+    t->sent_ignored = t->is_accepted;
     TRY(publish_prompt_logprobs(w, t, n_before));
     st = worker_send_event(w, &event, r, message);
 out:

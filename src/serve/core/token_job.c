@@ -184,7 +184,7 @@ static void respond(struct token_job *job)
         api_error_respond(x, &job->error);
         return;
     }
-    api_warn_ignored(x, &job->ignored);
+    api_warn(x, &job->ignored, &(struct buf){0});
     http_respond_buf(x, 200, "application/json", &job->out);
 }
 

@@ -76,6 +76,8 @@ CHECKED enum osp_status fields_read(struct request_params *out, const struct fie
                                     const json_t *body);
 /* Adds a name to the warning header about ignored fields, unless it is there already. */
 void fields_warn_ignored(struct request_params *p, const char *name);
+/* Adds "WHAT: ABOUT" to the warning header. */
+void fields_warn(struct request_params *p, const char *what, const char *about);
 /* Adds every member of a body that is not in the set to `ignored`, up to IGNORED_BYTES_MAX. */
 void fields_warn_unknown(struct buf *ignored, const struct field_set *set, const json_t *body);
 /* The i-th row of a set; NULL if i is past the last row. */

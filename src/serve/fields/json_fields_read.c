@@ -92,6 +92,11 @@ void fields_warn_ignored(struct request_params *p, const char *name)
     note_ignored(&p->ignored, name);
 }
 
+void fields_warn(struct request_params *p, const char *what, const char *about)
+{
+    buf_printf(&p->warnings, "%s%s: %s", p->warnings.size_bytes > 0 ? "; " : "", what, about);
+}
+
 void fields_warn_unknown(struct buf *ignored, const struct field_set *set, const json_t *body)
 {
     const char *name;
@@ -144,6 +149,7 @@ enum osp_status fields_read(struct request_params *out, const struct field_set *
     json_t *v;
 
     buf_init(&out->ignored, IGNORED_BYTES_MAX);
+    buf_init(&out->warnings, WARNINGS_BYTES_MAX);
     json_object_foreach((json_t *)body, name, v) TRY(read_field(out, set, name, v));
     TRY(check_combination(out));
 out:

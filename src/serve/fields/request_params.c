@@ -40,5 +40,6 @@ void request_params_release(struct request_params *p)
         free(p->tools[i]);
     free(p->tools);
     buf_release(&p->ignored);
+    buf_release(&p->warnings);
     *p = (struct request_params){0};
 }

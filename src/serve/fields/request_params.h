@@ -9,7 +9,11 @@
 #include "serve/reply/reply.h"
 
 /* choices of a prompt */
-enum { CHOICES_MAX = 16, IGNORED_BYTES_MAX = 256 /* of the names of ignored fields */ };
+enum {
+    CHOICES_MAX = 16,
+    IGNORED_BYTES_MAX = 256,
+    /* of the names of ignored fields */ WARNINGS_BYTES_MAX = 700
+};
 
 struct request_params {
     struct osp_request_options options; /* borrows the lists and texts below */
@@ -28,6 +32,7 @@ struct request_params {
     struct reply_extras extras; /* stream_options, timings_per_token */
     void *own;                  /* state of the endpoint, for readers of its own fields; borrowed */
     struct buf ignored;         /* names of ignored fields, "a, b" */
+    struct buf warnings;        /* other warnings, "a; b" */
 };
 
 void request_params_release(struct request_params *p); /* accepts zeroed params */

@@ -98,12 +98,23 @@ void api_error_respond(struct http_exchange *x, const struct api_error *e)
     buf_release(&body);
 }
 
-void api_warn_ignored(struct http_exchange *x, const struct buf *names)
+/* A header's value is printable ASCII. */
+static void make_printable(char *text)
 {
-    char text[512];
+    for (; *text != '\0'; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
 
-    if (names->size_bytes == 0)
+void api_warn(struct http_exchange *x, const struct buf *names, const struct buf *more)
+{
+    const bool has_both = names->size_bytes > 0 && more->size_bytes > 0;
+    char text[1024];
+
+    if (names->size_bytes == 0 && more->size_bytes == 0)
         return;
-    snprintf(text, sizeof text, "ignored unknown fields: %s", buf_text(names));
+    snprintf(text, sizeof text, "%s%s%s%s", names->size_bytes > 0 ? "ignored unknown fields: " : "",
+             buf_text(names), has_both ? "; " : "", buf_text(more));
+    make_printable(text);
     http_add_header(x, "x-osprey-warning", text);
 }

@@ -24,7 +24,8 @@ void api_error_from_status(struct api_error *e, enum osp_status status, const ch
 
 void api_error_json(struct buf *out, const struct api_error *e);
 void api_error_respond(struct http_exchange *x, const struct api_error *e);
-/* Adds the header that lists the ignored fields of a request, "a, b", if there are any. */
-void api_warn_ignored(struct http_exchange *x, const struct buf *names);
+/* Adds the header with the warnings about a request, if there are any. `names`: its ignored fields,
+ * "a, b"; `more`: other warnings. */
+void api_warn(struct http_exchange *x, const struct buf *names, const struct buf *more);
 
 #endif

@@ -299,12 +299,24 @@ static bool choice_poll(struct job *job, struct job_choice *c, struct buf *out)
     return c->is_finished;
 }
 
+/* All choices have the same tools. */
+static void warn_schemas(struct job *job)
+{
+    const struct osp_request *first = job->n_choices > 0 ? job->choices[0].request : NULL;
+    const char *ignored = first != NULL ? osp_request_ignored(first) : "";
+
+    if (ignored[0] != '\0')
+        fields_warn(&job->params, "tools: schema keywords that are not supported are ignored",
+                    ignored);
+}
+
 static void begin_answer(struct job *job)
 {
     struct buf out;
 
     buf_init(&out, OUT_BYTES_MAX);
-    api_warn_ignored(job->x, &job->params.ignored);
+    warn_schemas(job);
+    api_warn(job->x, &job->params.ignored, &job->params.warnings);
     if (job->effort)
         http_add_header(job->x, "x-osprey-reasoning-effort", job->effort);
     job->kind->begin(job, &out);

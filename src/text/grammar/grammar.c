@@ -37,6 +37,7 @@ void grammar_unref(struct grammar *g)
     free(g->terms);
     free(g->nodes);
     free(g->edges);
+    free(g->ignored);
     free(g);
 }
 
@@ -44,6 +45,11 @@ size_t grammar_bytes(const struct grammar *g)
 {
     return sizeof *g + g->n_bytes + g->capacity_terms * sizeof *g->terms +
            g->capacity_nodes * sizeof *g->nodes + g->capacity_edges * sizeof *g->edges;
+}
+
+const char *grammar_ignored(const struct grammar *g)
+{
+    return g->ignored != NULL ? g->ignored : "";
 }
 
 int64_t grammar_work(const struct grammar *g)

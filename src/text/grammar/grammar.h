@@ -31,6 +31,8 @@ CHECKED enum osp_status grammar_from_regex(struct grammar **out, const char *reg
 struct grammar *grammar_ref(struct grammar *g); /* adds an owner */
 void grammar_unref(struct grammar *g);          /* accepts NULL */
 size_t grammar_bytes(const struct grammar *g);  /* approximate memory */
-int64_t grammar_work(const struct grammar *g);  /* cost of compiling it, at most COMPILE_WORK_MAX */
+/* Locations of what grammar_from_loose_schema() left out, "/a/not, /b/pattern"; "" if nothing. */
+const char *grammar_ignored(const struct grammar *g);
+int64_t grammar_work(const struct grammar *g); /* cost of compiling it, at most COMPILE_WORK_MAX */
 
 #endif

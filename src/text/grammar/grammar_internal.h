@@ -48,6 +48,7 @@ struct grammar {
     size_t n_bytes; /* of automata and literals */
     int64_t work;   /* cost of compiling */
     int32_t start;  /* position */
+    char *ignored;  /* see grammar_ignored(); owned; NULL: nothing */
 };
 
 struct grammar *grammar_new(void); /* with one owner */

@@ -7,8 +7,6 @@
 
 #include "base/memory.h"
 
-enum { POINTER_BYTES_MAX = 512 };
-
 /* ---- locations ---- */
 
 /* RFC 6901: "~" and "/" in a key are written "~0" and "~1". */
@@ -40,8 +38,9 @@ enum osp_status schema_fail_at(struct schema_compiler *c, const struct location 
     if (code == OSP_OK || c->has_location)
         return code;
     c->has_location = true;
-    buf_init(&pointer, POINTER_BYTES_MAX);
+    buf_init(&pointer, sizeof c->failed_at - 1);
     write_location(&pointer, location);
+    snprintf(c->failed_at, sizeof c->failed_at, "%s", buf_text(&pointer));
     fail_prefix(code, "%s", pointer.size_bytes > 0 ? buf_text(&pointer) : "the schema");
     buf_release(&pointer);
     return code;
@@ -73,6 +72,7 @@ void schema_note_unsat(struct schema_compiler *c, const struct location *locatio
     va_end(args);
     buf_init(&pointer, sizeof c->unsatisfiable / 2);
     write_location(&pointer, location);
+    snprintf(c->unsatisfiable_at, sizeof c->unsatisfiable_at, "%s", buf_text(&pointer));
     snprintf(c->unsatisfiable, sizeof c->unsatisfiable, "%s: %s",
              pointer.size_bytes > 0 ? buf_text(&pointer) : "the schema", why);
     buf_release(&pointer);
@@ -80,8 +80,7 @@ void schema_note_unsat(struct schema_compiler *c, const struct location *locatio
 
 /* ---- references ---- */
 
-/* Reads one step of a pointer, up to the next '/', unescaped into `key`. */
-static const char *read_step(const char *at, char *key, size_t size_bytes)
+const char *schema_pointer_step(const char *at, char *key, size_t size_bytes)
 {
     size_t n = 0;
 
@@ -95,12 +94,12 @@ static const char *read_step(const char *at, char *key, size_t size_bytes)
     return at;
 }
 
-static json_t *follow(json_t *value, const char *pointer)
+json_t *schema_follow(json_t *value, const char *pointer)
 {
-    char key[POINTER_BYTES_MAX];
+    char key[SCHEMA_POINTER_BYTES_MAX];
 
     while (value != NULL && *pointer == '/') {
-        pointer = read_step(pointer + 1, key, sizeof key);
+        pointer = schema_pointer_step(pointer + 1, key, sizeof key);
         if (json_is_array(value))
             value =
                 *key >= '0' && *key <= '9' ? json_array_get(value, strtoul(key, NULL, 10)) : NULL;
@@ -121,7 +120,7 @@ enum osp_status schema_resolve(struct schema_compiler *c, const json_t *ref,
                              "only pointers into this schema (\"#/$defs/name\") are supported");
     if (strchr(text, '%') != NULL)
         return schema_reject(c, &here, "percent escapes are not supported");
-    *target = follow(c->root, text + 1);
+    *target = schema_follow(c->root, text + 1);
     if (!json_is_object(*target) && !json_is_boolean(*target))
         return schema_reject(c, &here, "%.200s is not a schema in this document", text);
     return OSP_OK;
@@ -306,10 +305,12 @@ static enum osp_status finish(struct schema_compiler *c, struct grammar **out, e
 
     if (st == OSP_OK) {
         st = grammar_finish(c->g, &c->budget);
-        if (st == OSP_EINVAL && c->unsatisfiable[0] != '\0')
+        if (st == OSP_EINVAL && c->unsatisfiable[0] != '\0') {
             st = fail(OSP_EINVAL, "%s", c->unsatisfiable);
-        else
+            memcpy(c->failed_at, c->unsatisfiable_at, sizeof c->failed_at);
+        } else {
             st = schema_fail_at(c, &root, st);
+        }
     }
     if (st == OSP_OK)
         *out = c->g;
@@ -318,6 +319,23 @@ static enum osp_status finish(struct schema_compiler *c, struct grammar **out, e
     free(c->rules);
     json_decref(c->owned);
     json_decref(c->root);
+    return st;
+}
+
+enum osp_status schema_compile(struct grammar **out, json_t *root, struct schema_options options,
+                               struct budget *budget, char failed_at[SCHEMA_POINTER_BYTES_MAX])
+{
+    const struct location whole = {NULL, "", 0};
+    struct schema_compiler c;
+    enum osp_status st;
+
+    *out = NULL;
+    begin(&c, options);
+    c.budget = *budget;
+    c.root = json_incref(root);
+    st = finish(&c, out, schema_rule(&c, c.root, &whole, &c.g->start));
+    *budget = c.budget;
+    memcpy(failed_at, c.failed_at, sizeof c.failed_at);
     return st;
 }
 

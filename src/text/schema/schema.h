@@ -25,6 +25,11 @@ struct schema_options {
 
 CHECKED enum osp_status grammar_from_schema(struct grammar **out, const char *json, size_t n_bytes,
                                             struct schema_options options);
+/* The same for the arguments of a function that is not strict, which are an object. Keywords that
+ * cannot be compiled are left out, and grammar_ignored() lists their locations; so no schema is
+ * refused. */
+CHECKED enum osp_status grammar_from_loose_schema(struct grammar **out, const char *json,
+                                                  size_t n_bytes, struct schema_options options);
 /* Any JSON object. */
 CHECKED enum osp_status grammar_from_any_object(struct grammar **out,
                                                 struct schema_options options);

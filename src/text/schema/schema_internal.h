@@ -8,6 +8,8 @@
 #include "text/grammar/grammar_internal.h"
 #include "text/schema/schema.h"
 
+enum { SCHEMA_POINTER_BYTES_MAX = 512 };
+
 /* A location in the schema; on the stack. */
 struct location {
     const struct location *up; /* NULL: `key` is a pointer from the root, "" or that of a $ref */
@@ -44,10 +46,22 @@ struct schema_compiler {
     int32_t any_string;
     int32_t any_value, any_object; /* rules */
     char unsatisfiable[512];       /* the first location without a valid value, and why, or "" */
-    bool has_location;             /* the failure's message has its location */
+    char unsatisfiable_at[SCHEMA_POINTER_BYTES_MAX]; /* that location */
+    char failed_at[SCHEMA_POINTER_BYTES_MAX];        /* location of the failure, or "" */
+    bool has_location;                               /* the failure's message has its location */
 };
 
 enum { UNSET = -1 };
+
+/* Compiles a parsed schema, which it borrows, with the rest of a budget. On failure `failed_at`
+ * gets the location, "" if it is the whole schema. */
+CHECKED enum osp_status schema_compile(struct grammar **out, json_t *root,
+                                       struct schema_options options, struct budget *budget,
+                                       char failed_at[SCHEMA_POINTER_BYTES_MAX]);
+/* Reads one step of a JSON pointer, up to the next '/', unescaped into `key`. */
+const char *schema_pointer_step(const char *at, char *key, size_t size_bytes);
+/* The value that a pointer leads to, or NULL. */
+json_t *schema_follow(json_t *value, const char *pointer);
 
 /* Prepends the location to the failure's message, once; returns the code. */
 enum osp_status schema_fail_at(struct schema_compiler *c, const struct location *location,
