@@ -340,6 +340,74 @@ def test_ids_and_warnings(client):
     assert raw.headers["x-osprey-warning"] == "ignored unknown fields: frobnicate"
 
 
+def test_n_predict(client):
+    """llama-server's name of max_tokens; -1 is no limit."""
+    for n in (5, 7):
+        answer = client.chat.completions.create(model="osprey-nano", messages=QUESTION, extra_body={"n_predict": n})
+        assert answer.usage.completion_tokens == n and answer.choices[0].finish_reason == "length"
+        text = client.completions.create(model="osprey-nano", prompt="Hello", extra_body={"n_predict": n, "ignore_eos": True})
+        assert text.usage.completion_tokens == n
+    more = {"n_predict": -1, "stop_token_ids": list(range(40)), "allowed_token_ids": [7], "ignore_eos": False}
+    assert client.completions.create(model="osprey-nano", prompt="x", extra_body=more).usage.completion_tokens == 1
+    long = {"n_predict": -1, "guided_regex": "[a-z]{100}"}
+    assert len(client.completions.create(model="osprey-nano", prompt="x", extra_body=long).choices[0].text) == 100
+
+
+def test_include_reasoning(client):
+    """false: neither name of it is in the answer; the answer is the same otherwise."""
+    options = {"model": "osprey-nano", "messages": QUESTION, "temperature": 0, "max_tokens": 200}
+    shown = client.chat.completions.create(**options)
+    hidden = client.chat.completions.create(**options, extra_body={"include_reasoning": False})
+    assert shown.choices[0].message.reasoning and shown.choices[0].message.content
+    assert hidden.choices[0].message.content == shown.choices[0].message.content
+    assert "reasoning" not in hidden.choices[0].message.to_dict().keys() | hidden.choices[0].to_dict().keys()
+    assert "reasoning_content" not in hidden.choices[0].message.to_dict()
+    assert hidden.usage.completion_tokens == shown.usage.completion_tokens
+    for more in ({}, {"return_token_ids": True}):
+        chunks = list(client.chat.completions.create(**options, stream=True, extra_body={"include_reasoning": False, **more}))
+        deltas = [chunk.choices[0].delta.to_dict() for chunk in chunks]
+        assert not any(key.startswith("reasoning") for delta in deltas for key in delta)
+        assert "".join(delta.get("content") or "" for delta in deltas) == shown.choices[0].message.content
+        assert deltas[0]["role"] == "assistant" and chunks[-1].choices[0].finish_reason == "stop"
+    assert len([i for chunk in chunks for i in chunk.choices[0].model_extra["token_ids"]]) == shown.usage.completion_tokens
+
+
+def test_bad_words(client):
+    """As vLLM: a word is not sampled, at the beginning of a text or after a space."""
+    root = client.with_options(base_url=str(client.base_url).replace("/v1/", "/"))
+    ids = {word: [root.post("/tokenize", cast_to=object, body={"prompt": form})["tokens"] for form in (word, " " + word)]
+           for word in ("the", "city", "is")}
+    words = [word for word, forms in ids.items() if all(len(form) == 1 for form in forms)]
+    banned = {form[0] for word in words for form in ids[word]}
+    assert "the" in words
+    options = {"model": "osprey-nano", "prompt": "the the the the", "max_tokens": 30, "temperature": 0}
+    wanted = {"return_token_ids": True, "allowed_token_ids": [*sorted(banned), 7, 8],
+              "logit_bias": {str(token): 50 for token in banned}}
+    free = client.completions.create(**options, extra_body=wanted).choices[0].model_extra["token_ids"]
+    assert banned & set(free)
+    held = client.completions.create(**options, extra_body={**wanted, "bad_words": words}).choices[0].model_extra["token_ids"]
+    assert not banned & set(held) and len(held) == 30
+
+
+@pytest.mark.parametrize("more, names", [
+    ({"bad_words": ["supercalifragilistic"]}, ["bad_words", '"supercalifragilistic"', "tokens"]),
+    ({"bad_words": ["<|end|>"]}, ["bad_words", "<|end|>"]),
+    ({"bad_words": "Paris"}, ["bad_words", "list"]),
+    ({"bad_words": [" "]}, ["bad_words[0]"]),
+    ({"bad_words": ["a"] * 513}, ["bad_words", "512"]),
+    ({"n_predict": 0}, ["n_predict", "no limit"]),
+    ({"n_predict": -2}, ["n_predict"]),
+    ({"truncate_prompt_tokens": 5}, ["truncate_prompt_tokens", "/v1/completions"]),
+    ({"continue_final_message": True}, ["continue_final_message", "/v1/completions"]),
+    ({"include_reasoning": 1}, ["include_reasoning"]),
+])
+def test_fields_that_are_refused(client, more, names):
+    with pytest.raises(openai.BadRequestError) as error:
+        client.chat.completions.create(model="osprey-nano", messages=QUESTION, extra_body=more)
+    assert all(name in error.value.message for name in names), error.value.message
+    assert error.value.param == names[0]
+
+
 @pytest.mark.parametrize(
     "arguments, error, param",
     [

@@ -137,6 +137,21 @@ def test_other_forms(client, seed):
     assert whole.finish_reason == "length" or isinstance(json.loads(whole.message.content), dict)
 
 
+@pytest.mark.parametrize("more, matches", [
+    ({"guided_choice": ["Rome", "Berlin"]}, "Rome|Berlin"),
+    ({"guided_regex": r"[A-Z]{3}-\d{2,4}"}, r"[A-Z]{3}-\d{2,4}"),
+    ({"guided_json": {"type": "integer", "minimum": 3, "maximum": 5}}, "[345]"),
+    ({"guided_json": '{"enum": ["a", "b"]}'}, '"[ab]"'),
+    ({"json_schema": {"type": "integer", "minimum": 3, "maximum": 5}}, "[345]"),
+])
+def test_other_names(server, client, more, matches):
+    """The names of vLLM's older releases and of llama-server, in every endpoint."""
+    assert re.fullmatch(matches, ask(client, extra_body=more).choices[0].message.content)
+    text = client.completions.create(model=MODEL, prompt="Hello", max_tokens=20, extra_body=more)
+    assert re.fullmatch(matches, text.choices[0].text)
+    assert re.fullmatch(matches, client.responses.create(model=MODEL, input="Hello", extra_body=more).output_text)
+
+
 def test_others_are_not_touched(client):
     """A request without a form says the same beside requests with one."""
     plain = {"model": MODEL, "messages": TASK, "seed": 1, "max_completion_tokens": 60}
@@ -162,6 +177,17 @@ def test_others_are_not_touched(client):
     ({"extra_body": {"structured_outputs": {"grammar": "x"}}}, ["structured_outputs.grammar"]),
     ({"extra_body": {"regex": "a", "choice": ["b"]}}, ["choice", "another field"]),
     ({"extra_body": {"regex": "a", "ignore_eos": True}}, ["regex", "ignore_eos"]),
+    ({"extra_body": {"guided_grammar": "root ::= 'a'"}}, ["guided_grammar", "response_format"]),
+    ({"extra_body": {"grammar": "root ::= \"a\""}}, ["grammar", "response_format"]),
+    ({"extra_body": {"guided_json": {"not": {}}}}, ["guided_json: /not"]),
+    ({"extra_body": {"guided_json": "{"}}, ["guided_json: ", "JSON"]),
+    ({"extra_body": {"guided_json": 5}}, ["guided_json", "is 5"]),
+    ({"extra_body": {"json_schema": {"type": "string", "pattern": "(?=a)"}}}, ["json_schema: /pattern"]),
+    ({"extra_body": {"guided_regex": "("}}, ["guided_regex: "]),
+    ({"extra_body": {"guided_choice": []}}, ["guided_choice: "]),
+    ({"extra_body": {"guided_choice": ["a"], "regex": "b"}}, ["another field"]),
+    ({"extra_body": {"guided_json": {}, "json_schema": {}}}, ["json_schema", "another field"]),
+    ({"response_format": {"type": "json_object"}, "extra_body": {"guided_regex": "b"}}, ["another field"]),
 ])
 def test_refused(client, more, names):
     with pytest.raises(openai.BadRequestError) as error:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/fields/bad_words.h"
 #include "serve/fields/json_kwargs.h"
 #include "serve/fields/field_schemas.h"
 #include "serve/fields/json_sampling.h"
@@ -174,6 +175,44 @@ static enum osp_status read_user(struct request_params *p, const char *field, co
     return OSP_OK;
 }
 
+/* llama-server's name for max_tokens; -1: no limit. */
+static enum osp_status read_n_predict(struct request_params *p, const char *field, const json_t *v)
+{
+    json_int_t n = 0;
+    enum osp_status st = json_int(&n, field, v, -1, INT_MAX);
+
+    if (st == OSP_OK && n == 0)
+        st = fail(OSP_EINVAL, "%s: must be 1 or more, or -1 (no limit), is 0", field);
+    p->options.tokens_max = n > 0 ? (int)n : 0;
+    return st;
+}
+
+static enum osp_status read_include_reasoning(struct request_params *p, const char *field,
+                                              const json_t *v)
+{
+    (void)field;
+    p->hides_reasoning = !json_is_true(v);
+    return OSP_OK;
+}
+
+static enum osp_status refuse_truncation(struct request_params *p, const char *field,
+                                         const json_t *v)
+{
+    (void)p, (void)v;
+    return unsupported(field, "a conversation is never truncated, as its frame would be cut; leave "
+                              "out its oldest messages, or use /v1/completions");
+}
+
+static enum osp_status refuse_continuation(struct request_params *p, const char *field,
+                                           const json_t *v)
+{
+    (void)p;
+    return json_is_true(v)
+               ? unsupported(field, "must be false: the answer is always a new message; use "
+                                    "/v1/completions with the text so far to continue it")
+               : OSP_OK;
+}
+
 static enum osp_status only_false(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p;
@@ -250,6 +289,7 @@ enum { FOR_LISTS = FOR_CHAT | FOR_COMPLETIONS, FOR_ALL = FOR_LISTS | FOR_RESPONS
 #define READ   FIELD_READ_ROW
 #define OTHER  FIELD_OTHER_ROW
 #define EFFORT "{'enum':['none','minimal','low','medium','high','xhigh','max']}"
+#define SCHEMA "{'anyOf':[{'type':'object'},{'type':'string'}]}"
 #define IDS    "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'maxItems':#}"
 
 static const struct field FIELDS[] = {
@@ -333,6 +373,31 @@ static const struct field FIELDS[] = {
           "A regular expression that the whole answer must match."),
     OTHER("choice", FOR_ALL, json_read_choice, "{'type':'array','items':{'type':'string'}}",
           "A list of strings; the answer is one of them."),
+    OTHER("guided_json", FOR_ALL, json_read_json_schema, SCHEMA,
+          "vLLM's older name for structured_outputs.json."),
+    OTHER("guided_regex", FOR_ALL, json_read_regex, "{'type':'string'}",
+          "vLLM's older name for regex."),
+    OTHER("guided_choice", FOR_ALL, json_read_choice, "{'type':'array','items':{'type':'string'}}",
+          "vLLM's older name for choice."),
+    OTHER("json_schema", FOR_ALL, json_read_json_schema, SCHEMA,
+          "llama-server's field: a JSON schema that the answer is constrained to."),
+    OTHER("guided_grammar", FOR_ALL, json_refuse_grammar, "{'type':'string','maxLength':0}",
+          "Must be empty: grammars in EBNF are not supported."),
+    OTHER("grammar", FOR_ALL, json_refuse_grammar, "{'type':'string','maxLength':0}",
+          "Must be empty: grammars in GBNF are not supported."),
+    OTHER("n_predict", FOR_CHAT, read_n_predict,
+          "{'anyOf':[{'enum':[-1]},{'type':'integer','minimum':1,'maximum':2147483647}]}",
+          "llama-server's name for max_tokens; -1: up to the context length."),
+    READ("include_reasoning", FOR_CHAT, FIELD_BOOL, 0, 0, read_include_reasoning, NULL,
+         "false: the answer does not include the reasoning."),
+    OTHER("truncate_prompt_tokens", FOR_CHAT | FOR_RESPONSES, refuse_truncation, "{'type':'null'}",
+          "Not supported: conversations are never truncated."),
+    READ("continue_final_message", FOR_CHAT, FIELD_BOOL, 0, 0, refuse_continuation, NULL,
+         "Must be false: the answer is always a new message."),
+    READ("bad_words", FOR_ALL, FIELD_OTHER, 0, BAD_WORDS_MAX, bad_words_read,
+         "{'type':'array','items':{'type':'string','minLength':1},'maxItems':#}",
+         "Words that are not generated; each must be a single token, with and without a space "
+         "before it."),
     BOOL("logprobs", FOR_CHAT, options.logprobs,
          "Return the logprobs of the tokens of the content."),
     INT("top_logprobs", FOR_CHAT, options.top_logprobs, 0, OSP_TOP_LOGPROBS_MAX,

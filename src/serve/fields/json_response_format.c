@@ -1,7 +1,8 @@
-/* The fields for constrained decoding: OpenAI's response_format, vLLM's structured_outputs,
- * SGLang's regex, and choice. The grammar itself is checked when the request is submitted. */
+/* The fields for constrained decoding: OpenAI's response_format, vLLM's structured_outputs and
+ * guided_..., SGLang's regex, llama-server's json_schema, and choice. The grammar itself is checked when the request is submitted. */
 #include "serve/fields/json_response_format.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +16,11 @@ static enum osp_status set_grammar(struct request_params *p, const char *field, 
         free(text);
         return fail(OSP_EINVAL,
                     "%s: another field constrains the answer already; use only one of "
-                    "response_format, structured_outputs, regex and choice",
+                    "response_format, structured_outputs, json_schema, regex, choice, guided_json, "
+                    "guided_regex and guided_choice",
                     field);
     }
+    p->form_field = field;
     p->options.form = form;
     p->options.form_text = p->form_text = text;
     return OSP_OK;
@@ -60,6 +63,47 @@ enum osp_status json_read_response_format(struct request_params *p, const char *
         return read_schema(p, field, json_object_get(v, "json_schema"));
     return fail(OSP_EINVAL, "%s: type is \"%.40s\", must be text, json_object or json_schema",
                 field, type);
+}
+
+enum osp_status json_read_json_schema(struct request_params *p, const char *field, const json_t *v)
+{
+    if (json_is_object(v))
+        return set_json(p, field, OSP_FORM_SCHEMA, v);
+    if (json_is_string(v))
+        return set_grammar(p, field, OSP_FORM_SCHEMA, mem_strdup(json_string_value(v)));
+    return json_mismatch(field, v, "a JSON schema, as an object or as the text of one");
+}
+
+enum osp_status json_refuse_grammar(struct request_params *p, const char *field, const json_t *v)
+{
+    (void)p;
+    if (json_is_string(v) && json_string_length(v) == 0)
+        return OSP_OK;
+    return fail(OSP_EUNSUPPORTED,
+                "%s: grammars in GBNF and EBNF are not supported; use response_format (a JSON "
+                "schema), regex or choice",
+                field);
+}
+
+/* The engine's messages begin with the field of the OpenAI API, or with regex or choice. */
+enum osp_status json_form_explain(const struct request_params *p, enum osp_status st)
+{
+    static const char *const NAMES[] = {"response_format", "regex", "choice"};
+    const char *text = fail_message();
+
+    if (st == OSP_OK || p->form_field == NULL || strchr(p->form_field, '.') != NULL)
+        return st;
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        const size_t n = strlen(NAMES[i]);
+
+        if (strncmp(text, NAMES[i], n) == 0 && text[n] == ':') {
+            char rest[FAIL_MESSAGE_BYTES_MAX];
+
+            snprintf(rest, sizeof rest, "%s", text + n);
+            return fail(st, "%s%s", p->form_field, rest);
+        }
+    }
+    return st;
 }
 
 enum osp_status json_read_regex(struct request_params *p, const char *field, const json_t *v)

@@ -21,10 +21,12 @@ struct request_params {
     char *model;                   /* NULL: the request names no model */
     struct osp_logit_bias *biases; /* owned, as is `allowed`; NULL: absent */
     int32_t *allowed;
-    char *form_text; /* owned texts of options.form_text, .user and .cache_salt */
+    char *form_text;        /* owned texts of options.form_text, .user and .cache_salt */
+    const char *form_field; /* the field that set options.form, static; NULL: none */
     char *user, *salt;
-    char **tools;  /* owned texts of options.tools */
-    int n_choices; /* 0: not set, which means 1 */
+    bool hides_reasoning; /* include_reasoning is false */
+    char **tools;         /* owned texts of options.tools */
+    int n_choices;        /* 0: not set, which means 1 */
     bool stream, return_token_ids;
     /* prompt_logprobs is set: the answer has them, with n_prompt_logprobs alternatives */
     bool wants_prompt_logprobs;

@@ -69,6 +69,7 @@ static void begin_choice(struct job *job, struct reply *all, int i)
     if (job->params.options.logprobs)
         r->tokenizer = r->tokens;
     r->return_ids = job->params.return_token_ids;
+    r->hides_reasoning = job->params.hides_reasoning;
     osp_request_prompt(job->choices[0].request, &r->prompt, &r->n_prompt);
     if (i == 0 && r->return_ids)
         reply_reserve_prompt(r->budget, "", 0, r->n_prompt);

@@ -33,7 +33,8 @@ struct completions {
     struct prompt *prompts; /* (n_prompts) owned */
     int n_prompts;
     bool echo, show_special, plain_prompt;
-    int best_of;  /* 0: not set */
+    bool is_unlimited; /* n_predict is -1 */
+    int best_of;       /* 0: not set */
     int truncate; /* tokens to keep at the end of each prompt; 0: not set; -1: as many as fit */
     struct reply_head head;
     struct text_reply *replies; /* (n_replies) one per choice; owned */
@@ -63,6 +64,19 @@ static enum osp_status read_max_tokens(struct request_params *p, const char *fie
     (void)field;
     p->options.tokens_max = (int)json_number_value(v);
     p->options.prompt_only = p->options.tokens_max == 0;
+    ((struct completions *)p->own)->is_unlimited = false;
+    return OSP_OK;
+}
+
+/* llama-server's name for max_tokens; -1: up to the context length. */
+static enum osp_status read_n_predict(struct request_params *p, const char *field, const json_t *v)
+{
+    const int n = (int)json_number_value(v);
+
+    (void)field;
+    p->options.tokens_max = n > 0 ? n : 0;
+    p->options.prompt_only = n == 0;
+    ((struct completions *)p->own)->is_unlimited = n < 0;
     return OSP_OK;
 }
 
@@ -122,6 +136,8 @@ static const struct field FIELDS[] = {
     FIELD_READ_ROW("max_tokens", FOR_COMPLETIONS, FIELD_INT, 0, INT_MAX, read_max_tokens, NULL,
                    "The most tokens that may be generated; default: 16. 0 generates nothing and "
                    "requires echo or prompt_logprobs."),
+    FIELD_READ_ROW("n_predict", FOR_COMPLETIONS, FIELD_INT, -1, INT_MAX, read_n_predict, NULL,
+                   "llama-server's name for max_tokens; -1: up to the context length."),
     FIELD_READ_ROW("truncate_prompt_tokens", FOR_COMPLETIONS, FIELD_OTHER, 0, 0, read_truncate,
                    "{'anyOf':[{'enum':[-1]},{'type':'integer','minimum':1,'maximum':2147483647}]}",
                    "The number of tokens to keep at the end of each prompt; -1: as many as fit "
@@ -291,7 +307,7 @@ static enum osp_status submit(struct job *job)
         if (opt->top_prompt_logprobs < opt->top_logprobs)
             opt->top_prompt_logprobs = opt->top_logprobs;
     }
-    if (opt->tokens_max == 0)
+    if (opt->tokens_max == 0 && !c->is_unlimited)
         opt->tokens_max =
             opt->tokens_min > ANSWER_TOKENS_DEFAULT ? opt->tokens_min : ANSWER_TOKENS_DEFAULT;
     for (int i = 0; i < c->n_prompts; i++)

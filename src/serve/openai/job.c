@@ -1,4 +1,5 @@
 #include "serve/openai/job.h"
+#include "serve/fields/json_response_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -337,6 +338,7 @@ static void begin_answer(struct job *job)
  * yet. */
 static void refuse(struct job *job, enum osp_status st)
 {
+    st = json_form_explain(&job->params, st);
     if (job->kind->explain)
         st = job->kind->explain(st);
     api_error_from_status(&job->error, st, osp_error());

@@ -7,7 +7,9 @@
 
 #include "base/cancel.h"
 #include "base/memory.h"
+#include "serve/fields/bad_words.h"
 #include "serve/fields/json_budget.h"
+#include "serve/fields/json_response_format.h"
 
 static enum osp_status check_model(const struct job *job)
 {
@@ -111,7 +113,9 @@ static enum osp_status read_and_submit(struct job *job)
     TRY(fields_read(&job->params, job->kind->fields, job->json));
     caller_apply(&job->caller, &job->server->keys, &job->params);
     TRY(check_model(job));
-    TRY(job->kind->submit(job));
+    TRY(bad_words_apply(&job->params, osp_model_tokenizer(job->server->loading.result.model),
+                        json_object_get(job->json, "bad_words")));
+    st = json_form_explain(&job->params, job->kind->submit(job));
 out:
     if (st != OSP_OK && job->error.http_status == 0)
         api_error_from_status(&job->error, st, osp_error());

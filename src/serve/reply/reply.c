@@ -127,13 +127,15 @@ void reply_reserve_prompt(struct answer_budget *budget, const char *text, size_t
 }
 
 /* Bytes of the event's text in the JSON of the answer. */
-static size_t text_json_bytes(const struct osp_event *event)
+static size_t text_json_bytes(const struct reply *r, const struct osp_event *event)
 {
     enum { CALL_JSON_BYTES = 128 }; /* JSON around the id and the name of a call */
 
     switch (event->kind) {
     case OSP_EVENT_REASONING:
-        return 2 * buf_json_bytes(event->text, event->n_bytes); /* sent under two names */
+        return r->hides_reasoning /* else it is sent under two names */
+                   ? 0
+                   : 2 * buf_json_bytes(event->text, event->n_bytes);
     case OSP_EVENT_TEXT:
     case OSP_EVENT_TOOL_ARGS:
         return buf_json_bytes(event->text, event->n_bytes);
@@ -183,7 +185,7 @@ static bool append_text(struct reply *r, const struct osp_event *event)
 {
     switch (event->kind) {
     case OSP_EVENT_REASONING:
-        return buf_append(&r->reasoning, event->text, event->n_bytes);
+        return r->hides_reasoning || buf_append(&r->reasoning, event->text, event->n_bytes);
     case OSP_EVENT_TEXT:
         return buf_append(&r->content, event->text, event->n_bytes);
     case OSP_EVENT_TOOL_CALL:
@@ -204,11 +206,11 @@ bool reply_append(struct reply *r, const struct osp_event *event)
     const bool is_done = event->kind == OSP_EVENT_DONE;
     bool fits = reply_add_logprobs(&r->logprobs_json, r, event) && reply_add_ids(&r->ids, r, event);
 
-    fits =
-        fits &&
-        answer_budget_reserve(r->budget, r->logprobs_json.size_bytes - n_logprob_bytes +
-                                             r->ids.size_bytes - n_ids + text_json_bytes(event)) &&
-        append_text(r, event);
+    fits = fits &&
+           answer_budget_reserve(r->budget, r->logprobs_json.size_bytes - n_logprob_bytes +
+                                                r->ids.size_bytes - n_ids +
+                                                text_json_bytes(r, event)) &&
+           append_text(r, event);
     if (!fits) {
         buf_truncate(&r->logprobs_json, n_logprob_bytes);
         buf_truncate(&r->ids, n_ids);

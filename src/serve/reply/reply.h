@@ -74,6 +74,7 @@ struct reply {
     /* Optional parts of the answer; set after reply_init(), borrowed. */
     const struct osp_tokenizer *tokenizer; /* for logprobs; NULL: no logprobs */
     bool return_ids;
+    bool hides_reasoning;  /* the answer does not include it */
     const int32_t *prompt; /* (n_prompt) with return_ids */
     size_t n_prompt;
     struct buf logprobs_json, ids;             /* of a whole answer, as JSON without brackets */

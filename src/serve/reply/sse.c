@@ -22,7 +22,8 @@ static void put_text(struct reply *r, const struct osp_event *event, struct buf 
 static void put_reasoning(struct reply *r, const struct osp_event *event, struct buf *out)
 {
     buf_puts(out, r->began ? "\"content\":null" : ",\"content\":null");
-    reply_put_reasoning(out, event->text, event->n_bytes);
+    if (!r->hides_reasoning)
+        reply_put_reasoning(out, event->text, event->n_bytes);
 }
 
 static void put_call(struct reply *r, const struct osp_event *event, struct buf *out)
@@ -116,6 +117,13 @@ void reply_stream_end(const struct reply_head *head, const struct reply_extras *
     buf_puts(out, "data: [DONE]\n\n");
 }
 
+/* Reasoning that is not sent has a chunk only for what the chunk has besides. */
+static bool is_empty(const struct reply *r, const struct osp_event *event)
+{
+    return event->kind == OSP_EVENT_REASONING && r->hides_reasoning && !r->return_ids &&
+           !r->extras.usage_now && !r->extras.timings_now;
+}
+
 void reply_stream(struct reply *r, const struct osp_event *event, struct buf *out)
 {
     static void (*const DELTAS[])(struct reply *, const struct osp_event *, struct buf *) = {
@@ -125,6 +133,8 @@ void reply_stream(struct reply *r, const struct osp_event *event, struct buf *ou
         [OSP_EVENT_TOOL_ARGS] = put_arguments,
     };
 
+    if (is_empty(r, event))
+        return;
     if (event->kind == OSP_EVENT_DONE) {
         put_done(r, event, out);
     } else if (event->kind != OSP_EVENT_NONE && event->kind != OSP_EVENT_ERROR) {

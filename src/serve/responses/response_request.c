@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "serve/openai/conversation.h"
 #include "serve/fields/json_budget.h"
+#include "serve/fields/json_response_format.h"
 #include "serve/responses/response_fields.h"
 
 const char *response_owner(const struct http_request *r)
@@ -145,7 +146,7 @@ static enum osp_status read_and_submit(struct job *job)
     if (s->input.n_items == 0 && !s->previous)
         goto out; /* a request without input: the response has no items */
     TRY(job_refuse(job, make_chat(&chat, job, &s->input, &s->tools)));
-    TRY(response_format_explain(job_add_chat(job, chat)));
+    TRY(response_format_explain(json_form_explain(&job->params, job_add_chat(job, chat))));
 out:
     osp_chat_free(chat);
     return st;
