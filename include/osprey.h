@@ -465,8 +465,8 @@ struct osp_request_options {
     /* For osp_submit_tokens with a prompt that ends in <|start|>assistant: the functions that may
      * be called, as JSON: {"must":b,"one":b,"functions":[{"name":"f","schema":{...}},...]}, with a
      * schema only for strict functions, or "loose" with the text of one, of which what is not
-     * supported is ignored (osp_request_ignored). Copied; NULL: no constraint. osp_submit_chat derives its
-     * own from the members above. */
+     * supported is ignored (osp_request_ignored). Copied; NULL: no constraint.
+     * osp_submit_chat derives its own from the members above. */
     const char *calls;
     /* For callers that must not block: submitting does not wait until the engine has compiled the
      * grammars of the answer. osp_request_accepted() reports when they are compiled, or their

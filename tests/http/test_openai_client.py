@@ -389,6 +389,21 @@ def test_bad_words(client):
     assert not banned & set(held) and len(held) == 30
 
 
+def test_store_and_null_content(client):
+    """store: true stores nothing, as a header says; an assistant's null is an empty message."""
+    raw = client.chat.completions.with_raw_response.create(model="osprey-nano", messages=QUESTION, store=True, max_tokens=3)
+    assert raw.headers["x-osprey-warning"].startswith("store: nothing is stored")
+    raw = client.chat.completions.with_raw_response.create(
+        model="osprey-nano", messages=QUESTION, store=True, max_tokens=3, extra_body={"x": 1})
+    assert raw.headers["x-osprey-warning"].startswith("ignored unknown fields: x; store: nothing is stored")
+    prompts = []
+    for content in (None, ""):
+        messages = [*QUESTION, {"role": "assistant", "content": content}, *QUESTION]
+        answer = client.chat.completions.create(model="osprey-nano", messages=messages, temperature=0, max_tokens=20)
+        prompts.append((answer.usage.prompt_tokens, answer.choices[0].message.content))
+    assert prompts[0] == prompts[1]
+
+
 @pytest.mark.parametrize("more, names", [
     ({"bad_words": ["supercalifragilistic"]}, ["bad_words", '"supercalifragilistic"', "tokens"]),
     ({"bad_words": ["<|end|>"]}, ["bad_words", "<|end|>"]),

@@ -475,12 +475,22 @@ def test_limits_of_the_store(start_server):
     assert none.stop() == 0
 
 
+def test_truncation_auto(client):
+    """What the Agents SDK sends: the same as disabled while the conversation fits."""
+    answers = [client.responses.create(model="osprey-nano", input="Hello", temperature=0, max_output_tokens=20, truncation=how)
+               for how in ("disabled", "auto")]
+    assert [answer.truncation for answer in answers] == ["disabled", "auto"]
+    assert answers[0].usage.input_tokens == answers[1].usage.input_tokens
+    assert answers[0].output_text == answers[1].output_text
+
+
 # ---- what is refused ----
 
 REFUSED = {
     "no such model": ({"input": "x", "model": "gpt-9"}, 404, "model"),
     "background": ({"input": "x", "background": True}, 400, "background"),
-    "truncation auto": ({"input": "x", "truncation": "auto"}, 400, "truncation"),
+    "truncation word": ({"input": "x", "truncation": "newest"}, 400, "truncation"),
+    "truncation auto, too long": ({"input": "word " * 6000, "truncation": "auto"}, 400, None),
     "truncation other": ({"input": "x", "truncation": 3}, 400, "truncation"),
     "conversation": ({"input": "x", "conversation": "conv_1"}, 400, "conversation"),
     "prompt": ({"input": "x", "prompt": {"id": "pmpt_1"}}, 400, "prompt"),

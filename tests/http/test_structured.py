@@ -152,6 +152,26 @@ def test_other_names(server, client, more, matches):
     assert re.fullmatch(matches, client.responses.create(model=MODEL, input="Hello", extra_body=more).output_text)
 
 
+def test_an_enum_of_a_thousand_values(client):
+    """As many as OpenAI allows, alone and in all properties together; more than 1,024 in one place are refused."""
+    values = [f"value {i}" for i in range(1025)]
+
+    def said(schema, **options):  # without the schema in the prompt, which would be too long for this server
+        answer = ask(client, extra_body={"structured_outputs": {"json": schema}}, **options).choices[0]
+        assert answer.finish_reason == "stop"
+        return json.loads(answer.message.content)
+
+    for n in (1000, 1001, 1024):
+        assert said({"enum": values[:n]}) in values[:n]
+    schema = {"type": "object", "properties": {"a": {"enum": [*values[:999], None]}, "b": {"enum": values[:1000]}},
+              "required": ["a", "b"], "additionalProperties": False}
+    for form in (schema, {"type": "array", "items": {"enum": values[:1000]}, "minItems": 1, "maxItems": 2}):
+        assert valid(said(form), form, form)
+    with pytest.raises(openai.BadRequestError, match="limit of 1024 alternatives"):
+        said({"enum": values})
+    assert ask(client, extra_body={"choice": values[:1024]}).choices[0].message.content in values
+
+
 def test_others_are_not_touched(client):
     """A request without a form says the same beside requests with one."""
     plain = {"model": MODEL, "messages": TASK, "seed": 1, "max_completion_tokens": 60}

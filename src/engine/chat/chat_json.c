@@ -170,8 +170,11 @@ static enum osp_status read_assistant(struct osp_chat *chat, const struct messag
         TRY(member_text(&m->place, "refusal", &content));
     if (!place_is_absent(&calls))
         TRY(place_array(&calls));
-    if (content.data == NULL && reasoning.n_bytes == 0 && place_size(&calls) == 0)
-        TRY(require_content(m));
+    if (content.data == NULL && reasoning.n_bytes == 0 && place_size(&calls) == 0) {
+        if (!json_is_null(json_object_get(m->place.value, "content")))
+            TRY(require_content(m));
+        content = (struct harmony_text){"", 0};
+    }
     TRY(place_within(&m->place, chat_add_assistant_text(chat, reasoning, content)));
     if (is_preamble)
         chat_make_preamble(chat);

@@ -213,10 +213,12 @@ static enum osp_status refuse_continuation(struct request_params *p, const char 
                : OSP_OK;
 }
 
-static enum osp_status only_false(struct request_params *p, const char *field, const json_t *v)
+/* Nothing that a request asks for depends on stored completions: no endpoint reads them. */
+static enum osp_status read_store(struct request_params *p, const char *field, const json_t *v)
 {
-    (void)p;
-    return json_is_true(v) ? unsupported(field, "must be false") : OSP_OK;
+    if (json_is_true(v))
+        fields_warn(p, field, "nothing is stored; only /v1/responses stores its answers");
+    return OSP_OK;
 }
 
 static enum osp_status only_empty(struct request_params *p, const char *field, const json_t *v)
@@ -431,8 +433,8 @@ static const struct field FIELDS[] = {
           "Must be [\"text\"]: the model generates text only."),
     READ("parallel_tool_calls", FOR_CHAT | FOR_RESPONSES, FIELD_BOOL, 0, 0,
          json_read_parallel_calls, NULL, "false: the answer ends after its first tool call."),
-    READ("store", FOR_CHAT, FIELD_BOOL, 0, 0, only_false, NULL,
-         "Must be false: chat completions are not stored."),
+    READ("store", FOR_CHAT, FIELD_BOOL, 0, 0, read_store, NULL,
+         "true has no effect but a warning header: chat completions are not stored."),
     READ("metadata", FOR_CHAT, FIELD_OTHER, 0, FIELD_METADATA_MAX, field_metadata,
          "{'type':'object','maxProperties':#,'propertyNames':{'maxLength':64},"
          "'additionalProperties':{'type':'string','maxLength':512}}",

@@ -1,5 +1,6 @@
 /* The fields for constrained decoding: OpenAI's response_format, vLLM's structured_outputs and
- * guided_..., SGLang's regex, llama-server's json_schema, and choice. The grammar itself is checked when the request is submitted. */
+ * guided_..., SGLang's regex, llama-server's json_schema, and choice. The grammar itself is checked
+ * when the request is submitted. */
 #include "serve/fields/json_response_format.h"
 
 #include <stdio.h>

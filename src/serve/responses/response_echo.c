@@ -69,7 +69,7 @@ static void echo_all(json_t *echo, const json_t *body, const struct request_para
     echo_field(echo, body, "parallel_tool_calls", json_true());
     json_object_set_new(echo, "top_logprobs", json_integer(p->options.top_logprobs));
     json_object_set_new(echo, "service_tier", json_string("default"));
-    json_object_set_new(echo, "truncation", json_string("disabled"));
+    echo_field(echo, body, "truncation", json_string("disabled"));
     json_object_set_new(echo, "store", json_boolean(is_stored));
     json_object_set(echo, "tools", (json_t *)tools);
     echo_sampling(echo, body, &p->options.sampling);

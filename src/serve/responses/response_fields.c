@@ -48,19 +48,15 @@ static enum osp_status read_background(struct request_params *p, const char *nam
                            : OSP_OK;
 }
 
+/* Both mean the same: a conversation that is longer than the context is refused. */
 static enum osp_status read_truncation(struct request_params *p, const char *name, const json_t *v)
 {
     const char *how = json_string_value(v);
 
     (void)p;
-    if (how && strcmp(how, "disabled") == 0)
+    if (how && (strcmp(how, "disabled") == 0 || strcmp(how, "auto") == 0))
         return OSP_OK;
-    if (how && strcmp(how, "auto") == 0)
-        return fail(OSP_EUNSUPPORTED,
-                    "%s: \"auto\" is not supported: the conversation is never truncated, and a "
-                    "conversation longer than the context is an error; use \"disabled\"",
-                    name);
-    return fail(OSP_EINVAL, "%s: must be \"disabled\"", name);
+    return fail(OSP_EINVAL, "%s: must be \"disabled\" or \"auto\"", name);
 }
 
 static enum osp_status read_top_logprobs(struct request_params *p, const char *name,
@@ -190,8 +186,9 @@ const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
           "Functions and custom tools that the model may call; tools of other types are ignored."),
     OTHER("metadata", field_metadata, "{'type':'object','additionalProperties':{'type':'string'}}",
           "Returned in the response."),
-    OTHER("truncation", read_truncation, "{'enum':['disabled']}",
-          "Must be disabled: the conversation is never truncated."),
+    OTHER("truncation", read_truncation, "{'enum':['disabled','auto']}",
+          "auto has no effect: the conversation is never truncated, and one that does not fit is "
+          "refused."),
     OTHER("stream_options", read_object, "{'type':'object'}",
           "include_obfuscation is ignored: events are never padded."),
     OTHER("prompt", refuse, "{'type':'null'}", "Not supported: this server has no stored prompts."),

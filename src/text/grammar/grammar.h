@@ -16,7 +16,9 @@ enum {
     GRAMMAR_NODES_MAX = 1 << 16,
     GRAMMAR_EDGES_MAX = 1 << 17,
     GRAMMAR_TERMS_MAX = 1 << 14,
-    GRAMMAR_CHOICES_MAX = 512,    /* terminals that can follow one position */
+    /* Terminals that can follow one position: the 1,000 values of an enum that the OpenAI API
+     * allows, and a few more */
+    GRAMMAR_CHOICES_MAX = 1024,
     GRAMMAR_BYTES_MAX = 32 << 20, /* of one grammar */
     UNLIMITED_CHARS = 0x7FFFFFFF
 };
