@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "serve/fields/bad_words.h"
 #include "serve/fields/json_kwargs.h"
 #include "serve/fields/field_schemas.h"
 #include "serve/fields/json_sampling.h"
@@ -396,7 +395,7 @@ static const struct field FIELDS[] = {
           "Not supported: conversations are never truncated."),
     READ("continue_final_message", FOR_CHAT, FIELD_BOOL, 0, 0, refuse_continuation, NULL,
          "Must be false: the answer is always a new message."),
-    READ("bad_words", FOR_ALL, FIELD_OTHER, 0, BAD_WORDS_MAX, bad_words_read,
+    READ("bad_words", FOR_ALL, FIELD_OTHER, 0, BAD_WORDS_MAX, json_read_bad_words,
          "{'type':'array','items':{'type':'string','minLength':1},'maxItems':#}",
          "Words that are not generated; each must be a single token, with and without a space "
          "before it."),

@@ -1,6 +1,7 @@
 #include "serve/fields/json_sampling.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -95,4 +96,32 @@ enum osp_status json_read_stop_tokens(struct request_params *p, const char *fiel
                     OSP_STOP_TOKENS_MAX);
     p->options.n_stop_tokens = (int)n;
     return read_ids(p->options.stop_tokens, field, v);
+}
+
+/* ---- words ---- */
+
+/* The word without spaces before it, as in vLLM. */
+const char *json_bad_word(const json_t *v)
+{
+    const char *word = json_string_value(v);
+
+    return word + strspn(word, " \t\n\r\f\v");
+}
+
+enum osp_status json_read_bad_words(struct request_params *p, const char *field, const json_t *v)
+{
+    (void)p;
+    if (!json_is_array(v) || json_array_size(v) > BAD_WORDS_MAX)
+        return fail(OSP_EINVAL, "%s: must be a list of at most %d words", field, BAD_WORDS_MAX);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *word = json_array_get(v, i);
+
+        if (!json_is_string(word) || strlen(json_string_value(word)) != json_string_length(word) ||
+            json_bad_word(word)[0] == '\0')
+            return fail(OSP_EINVAL,
+                        "%s[%zu]: must be a word, a string that is not empty and has no NUL "
+                        "character",
+                        field, i);
+    }
+    return OSP_OK;
 }

@@ -7,7 +7,7 @@
 
 #include "base/cancel.h"
 #include "base/memory.h"
-#include "serve/fields/bad_words.h"
+#include "serve/openai/bad_words.h"
 #include "serve/fields/json_budget.h"
 #include "serve/fields/json_response_format.h"
 

@@ -1,38 +1,12 @@
-#include "serve/fields/bad_words.h"
+#include "serve/openai/bad_words.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "serve/fields/json_types.h"
+#include "serve/fields/json_sampling.h"
 
 static const char FIELD[] = "bad_words";
-
-/* The word without spaces before it, as in vLLM. */
-static const char *word_of(const json_t *v)
-{
-    const char *word = json_string_value(v);
-
-    return word + strspn(word, " \t\n\r\f\v");
-}
-
-enum osp_status bad_words_read(struct request_params *p, const char *field, const json_t *v)
-{
-    (void)p;
-    if (!json_is_array(v) || json_array_size(v) > BAD_WORDS_MAX)
-        return fail(OSP_EINVAL, "%s: must be a list of at most %d words", field, BAD_WORDS_MAX);
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        const json_t *word = json_array_get(v, i);
-
-        if (!json_is_string(word) || strlen(json_string_value(word)) != json_string_length(word) ||
-            word_of(word)[0] == '\0')
-            return fail(OSP_EINVAL,
-                        "%s[%zu]: must be a word, a string that is not empty and has no NUL "
-                        "character",
-                        field, i);
-    }
-    return OSP_OK;
-}
 
 /* A token has one bias: that of the word replaces that of logit_bias. */
 static enum osp_status ban(struct request_params *p, int32_t token)
@@ -99,7 +73,7 @@ enum osp_status bad_words_apply(struct request_params *p, const struct osp_token
     free(p->biases);
     p->options.biases = p->biases = all;
     for (size_t i = 0; i < json_array_size(words); i++)
-        TRY(ban_word(p, t, word_of(json_array_get(words, i))));
+        TRY(ban_word(p, t, json_bad_word(json_array_get(words, i))));
 out:
     return st;
 }
