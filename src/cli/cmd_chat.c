@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/terminal/chat_session.h"
 #include "cli/options/commands.h"
@@ -157,6 +158,25 @@ out:
     return st;
 }
 
+/* The last argument is the prompt if it is a sentence: names of models have no blanks. */
+static enum osp_status take_prompt(struct chat_args *args, struct positional_args *positional)
+{
+    const int last = positional->n - 1;
+
+    if (last < 0 || strpbrk(positional->words[last], " \t\n") == NULL ||
+        path_is_folder(positional->words[last]))
+        return last < 1
+                   ? OSP_OK
+                   : fail(OSP_EINVAL, "unexpected argument '%s'; a prompt of one word needs -p",
+                          positional->words[last]);
+    if (args->prompt != NULL)
+        return fail(OSP_EINVAL, "there are two prompts: --prompt, and the argument '%s'",
+                    positional->words[last]);
+    args->prompt = positional->words[last];
+    positional->n--;
+    return OSP_OK;
+}
+
 static int cmd_chat(int argc, char **argv)
 {
     struct chat_args args = {.model.options.n_seqs_max = 1};
@@ -165,7 +185,8 @@ static int cmd_chat(int argc, char **argv)
 
     log_set_level(LOG_WARN);
     if (options_parse(&command_chat, argc, argv, &args, &positional) != OSP_OK ||
-        log_level_set(args.log_level, args.quiet) != OSP_OK)
+        log_level_set(args.log_level, args.quiet) != OSP_OK ||
+        take_prompt(&args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (chat(&args, &positional, &exit_code) != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
@@ -174,7 +195,7 @@ static int cmd_chat(int argc, char **argv)
 
 static const struct command_example EXAMPLES[] = {
     {"osprey chat", "chat with the bundled model"},
-    {"osprey chat -p \"What is the capital of France?\"", "one answer on standard output"},
+    {"osprey chat \"What is the capital of France?\"", "one answer on standard output"},
     {"osprey chat -q -p \"Copy this: naïve café\" > copy.txt", "only the answer, for a script"},
     {"echo \"What is 17 + 25?\" | osprey chat --effort high --show-reasoning",
      "read the prompt from a pipe, print the reasoning to standard error"},
@@ -186,14 +207,15 @@ static const struct command_example EXAMPLES[] = {
 const struct command command_chat = {
     .name = "chat",
     .summary = "chat with a model in the terminal, or get one answer with -p",
-    .usage = "[MODEL] [options]",
+    .usage = "[MODEL] [PROMPT] [options]",
     .about =
         "At a terminal: line editing, a history that is kept between sessions, \"\"\" before and\n"
         "after a message of several lines, /help for commands. Ctrl-C stops an answer, Ctrl-D "
         "exits.\n"
-        "With -p, or if standard input is not a terminal, osprey answers one prompt and exits.",
+        "With a PROMPT (an argument with a blank) or -p, or if standard input is not a terminal,\n"
+        "osprey answers one prompt and exits.",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_positional_max = 1,
+    .n_positional_max = 2,
     .run = cmd_chat,
 };

@@ -17,11 +17,8 @@ static int help_on(const char *name)
 {
     const struct command *command = command_find(name);
 
-    if (!command) {
-        fprintf(stderr, "osprey: unknown command '%s'; the most similar is '%s'\n", name,
-                command_nearest(name));
-        return EXIT_USAGE;
-    }
+    if (!command)
+        return command_unknown(name);
     help_command(stdout, command);
     return 0;
 }

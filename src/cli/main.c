@@ -29,17 +29,6 @@ static int run(const struct command *command, int argc, char **argv)
     return command->run(argc, argv);
 }
 
-static int unknown(const char *word)
-{
-    char *message =
-        mem_printf("unknown command '%s'; the most similar is '%s' (osprey --help lists all)", word,
-                   command_nearest(word));
-    int code = command_fail(EXIT_USAGE, message);
-
-    free(message);
-    return code;
-}
-
 /* A command whose output was lost has failed. */
 static int finish(int code)
 {
@@ -67,7 +56,7 @@ static int run_words(int argc, char **argv)
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
         return command_version.run(1, argv + 1);
-    return unknown(word);
+    return command_unknown(word);
 }
 
 int main(int argc, char **argv)

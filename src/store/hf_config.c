@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "store/hf_rope.h"
 #include "store/json_read.h"
@@ -74,6 +75,22 @@ static enum osp_status read_constants(struct gptoss_config *c, const struct json
     TRY(read_float(&c->swiglu_alpha, o, "swiglu_alpha", 1.702, 1e3));
 out:
     return st;
+}
+
+/* Transformers has other defaults for some of these keys, or none. */
+static void warn_of_null(const struct json_object *o, const char *key, const char *used)
+{
+    if (json_is_null(json_object_get(o->json, key)))
+        log_warn("%s: %s%s is null; %s is used, as in the published gpt-oss models", o->path,
+                 o->where, key, used);
+}
+
+static void warn_of_nulls(const struct json_object *o)
+{
+    warn_of_null(o, "sliding_window", "128");
+    warn_of_null(o, "swiglu_limit", "7");
+    if (json_object_get(o->json, "rope_parameters") == NULL)
+        warn_of_null(o, "rope_scaling", "YaRN with a factor of 32");
 }
 
 /* ---- layers, experts, stop ids ---- */
@@ -251,6 +268,7 @@ static enum osp_status read_hf(struct gptoss_config *c, const struct json_object
     TRY(check_model_type(o));
     TRY(read_ints(c, o));
     TRY(read_constants(c, o));
+    warn_of_nulls(o);
     TRY(hf_rope_read(c, o));
     TRY(read_layer_types(c, o));
     TRY(read_quantization(c, o));

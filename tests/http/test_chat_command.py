@@ -23,6 +23,21 @@ def test_one_answer_alone_on_standard_output():
     assert re.search(r"\d+ tokens in [\d.]+ s \([\d.]+ tokens/s\)", done.stderr)
 
 
+def test_the_question_as_an_argument():
+    done = run("chat", "What is the capital of France?", "--temperature", "0")
+    assert done.returncode == 0
+    assert done.stdout == run("chat", "-p", "What is the capital of France?", "--temperature", "0").stdout
+    model = str(ROOT / "models" / "osprey-nano")
+    assert run("chat", model, "What is the capital of France?", "--temperature", "0").stdout == done.stdout
+    for arguments, text in [
+        ((model, "Paris"), "unexpected argument 'Paris'; a prompt of one word needs -p"),
+        (("a question", "-p", "another"), "there are two prompts"),
+        (("nothing",), "nothing: no such folder"),
+    ]:
+        wrong = run("chat", *arguments)
+        assert wrong.returncode != 0 and text in wrong.stderr, arguments
+
+
 def test_quiet_says_nothing_else():
     done = run("chat", "-q", "-p", "What is the capital of France?")
     assert "Paris" in done.stdout
@@ -131,14 +146,18 @@ def test_a_conversation(tmp_path):
     t.read_until("/nothing: unknown command")
     t.ask("/stats")
     t.read_until("1 answers, ")
+    t.ask("/temperature 3")
+    t.read_until("/temperature 3: must be a number from 0 to 2")
+    t.ask("/temperature 0")
+    t.read_until("Temperature: 0")
     t.ask('"""Copy this exactly: naïve')
     t.read_until(r"\. ")
     t.type('café"""\r')
     t.read_until("tokens/s")
     t.ask("/clear")
     t.read_until("New conversation")
-    t.read_until("> ")
-    assert t.wait_code("\x04") == 0
+    t.ask("/quit")
+    assert t.wait_code() == 0
     history = tmp_path / "osprey" / "chat_history"
     assert "France" in history.read_text()
     assert history.stat().st_mode & 0o077 == 0

@@ -292,7 +292,9 @@ def test_wrong_command_lines():
         (["serve", "--nnodes", "2"], 2, "only the value 1 is supported"),
         (["serve", "openai/gpt-oss-20b", "--port", "0"], 1, "hf download openai/gpt-oss-20b"),
         (["serve", "/nowhere", "--port", "0"], 1, "/nowhere: no such folder"),
+        (["serve", "models/x.gguf", "--port", "0"], 1, "models/x.gguf: osprey does not read GGUF files"),
         (["srve"], 2, "the most similar is 'serve'"),
+        (["install", "x"], 2, "unknown command 'install' (osprey --help lists all)"),
     ]
     for arguments, code, text in cases:
         done = run(*arguments)

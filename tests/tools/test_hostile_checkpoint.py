@@ -169,6 +169,15 @@ def test_name_of_the_folder(tmp_path):
             assert b"\x1b]" not in out and b"\xc2\x9b" not in out
 
 
+def test_settings_that_are_null_are_named(tmp_path):
+    """They have other defaults in Transformers."""
+    folder = copy_of(tmp_path)
+    edit_json(folder / "config.json", lambda c: c.update(sliding_window=None, swiglu_limit=None, rope_scaling=None))
+    answer = subprocess.run([PROGRAM, "validate", folder], capture_output=True, text=True, timeout=60)
+    for key in ("sliding_window", "swiglu_limit", "rope_scaling"):
+        assert f"{key} is null; " in answer.stderr, key
+
+
 def test_a_git_lfs_pointer_is_named(tmp_path):
     """As `git clone` leaves it without git-lfs."""
     folder = copy_of(tmp_path)

@@ -146,6 +146,7 @@ static void test_refusals(void **state)
     } cases[] = {
         {"{", "400 Bad", "not valid JSON"},
         {"", "400 Bad", "not valid JSON"},
+        {"{\"seed\":18446744073709551616}", "400 Bad", "a number that is out of range"},
         {"[]", "400 Bad", "must be a JSON object"},
         {"{\"a\":1,\"a\":2}", "400 Bad", "not valid JSON"},
         {"{}", "400 Bad", "\"param\":\"messages\""},

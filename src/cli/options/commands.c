@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/printable.h"
 #include "cli/options/nearest.h"
 
@@ -21,9 +22,19 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
-const char *command_nearest(const char *name)
+int command_fail(int code, const char *message)
 {
-    const char *best = COMMANDS[0]->name;
+    char *shown = printable_new(message); /* it may contain arguments of the command line */
+
+    fprintf(stderr, "osprey: %s\n", shown);
+    free(shown);
+    return code;
+}
+
+/* The most similar command; NULL: none is similar. */
+static const char *nearest_command(const char *name)
+{
+    const char *best = NULL;
     int distance = INT_MAX;
 
     for (int i = 0; i < COMMAND_COUNT; i++)
@@ -31,14 +42,17 @@ const char *command_nearest(const char *name)
             distance = word_distance(name, COMMANDS[i]->name);
             best = COMMANDS[i]->name;
         }
-    return best;
+    return is_near(name, distance) ? best : NULL;
 }
 
-int command_fail(int code, const char *message)
+int command_unknown(const char *name)
 {
-    char *shown = printable_new(message); /* it may contain arguments of the command line */
+    const char *nearest = nearest_command(name);
+    char *message = mem_printf("unknown command '%s'%s%s%s (osprey --help lists all)", name,
+                               nearest ? "; the most similar is '" : "", nearest ? nearest : "",
+                               nearest ? "'" : "");
+    int code = command_fail(EXIT_USAGE, message);
 
-    fprintf(stderr, "osprey: %s\n", shown);
-    free(shown);
+    free(message);
     return code;
 }

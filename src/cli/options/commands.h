@@ -44,11 +44,12 @@ extern const int COMMAND_COUNT;
 const struct option_row *command_rows(const struct command *command);
 
 const struct command *command_find(const char *name); /* NULL: unknown */
-const char *command_nearest(const char *name);        /* the most similar command */
 
 enum { EXIT_USAGE = 2 }; /* wrong command line; other failures have 1 */
 
 /* Prints "osprey: MESSAGE" to standard error and returns `code`. */
 int command_fail(int code, const char *message);
+/* The same with a message that there is no such command; returns EXIT_USAGE. */
+int command_unknown(const char *name);
 
 #endif

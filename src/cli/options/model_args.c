@@ -17,8 +17,7 @@ static enum osp_status no_folder(const char *path)
     if (str_ends_with(path, ".gguf"))
         return fail(OSP_EUNSUPPORTED,
                     "%s: osprey does not read GGUF files; download the original checkpoint, for "
-                    "example with\n    hf download openai/gpt-oss-20b --local-dir gpt-oss-20b\nand "
-                    "use its folder: gpt-oss-20b",
+                    "example with: hf download openai/gpt-oss-20b --local-dir gpt-oss-20b",
                     path);
     return fail(OSP_ENOTFOUND,
                 "%s: no such folder; a checkpoint is a folder with config.json and "

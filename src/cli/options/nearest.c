@@ -31,3 +31,8 @@ int word_distance(const char *a, const char *b)
     }
     return row[n_b];
 }
+
+bool is_near(const char *word, int distance)
+{
+    return 2 * distance <= (int)strnlen(word, WORD_MAX);
+}

@@ -2,7 +2,11 @@
 #ifndef CLI_OPTIONS_NEAREST_H
 #define CLI_OPTIONS_NEAREST_H
 
+#include <stdbool.h>
+
 /* Insertions, deletions and changes of a letter that turn one into the other (Levenshtein). */
 int word_distance(const char *a, const char *b);
+/* Whether words at this distance are similar enough to suggest one for `word`. */
+bool is_near(const char *word, int distance);
 
 #endif

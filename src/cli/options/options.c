@@ -71,10 +71,11 @@ static enum osp_status unknown_option(const struct command *command, const char 
         update_nearest(name, word, &distance, nearest);
         update_nearest(row->aliases, word, &distance, nearest);
     }
-    return fail(
-        OSP_EINVAL, "%s: unknown option; the most similar is %s (osprey %s --help lists all%s)",
-        word, nearest, command->name,
-        lacks_plugin ? "; options of GPUs need osprey-cuda.so, which is not installed" : "");
+    return fail(OSP_EINVAL, "%s: unknown option%s%s (osprey %s --help lists all%s)", word,
+                is_near(word, distance) ? "; the most similar is " : "",
+                is_near(word, distance) ? nearest : "", command->name,
+                lacks_plugin ? "; options of GPUs need osprey-cuda.so, which is not installed"
+                             : "");
 }
 
 /* ---- the command line ---- */

@@ -7,11 +7,12 @@
 #include "cli/terminal/chat_line.h"
 #include "cli/terminal/terminal.h"
 
-enum { MESSAGE_BYTES_MAX = 16 << 20 };
+enum { MESSAGE_BYTES_MAX = 16 << 20, TEMPERATURE_MAX = 2 };
 
 struct session {
     const struct chat_setup *setup;
     struct osp_chat *chat;
+    struct osp_request_options request;
     char *system, *effort; /* NULL: no instruction, effort medium */
     struct answer last;
     int n_answers;
@@ -88,11 +89,35 @@ static enum osp_status slash_stats(struct session *s, const char *positional)
     return OSP_OK;
 }
 
+static enum osp_status slash_temperature(struct session *s, const char *positional)
+{
+    char *end;
+    const double value = strtod(positional, &end);
+
+    if (end == positional || *end != '\0' || !(value >= 0 && value <= TEMPERATURE_MAX))
+        return fail(OSP_EINVAL, "/temperature %s: must be a number from 0 to %d", positional,
+                    TEMPERATURE_MAX);
+    s->request.sampling.has_temperature = true;
+    s->request.sampling.temperature = (float)value;
+    printf("Temperature: %g\n", value);
+    return OSP_OK;
+}
+
 static enum osp_status slash_exit(struct session *s, const char *positional)
 {
     (void)positional;
     s->is_done = true;
     return OSP_OK;
+}
+
+static enum osp_status slash_quit(struct session *s, const char *positional)
+{
+    return slash_exit(s, positional);
+}
+
+static enum osp_status slash_bye(struct session *s, const char *positional)
+{
+    return slash_exit(s, positional);
 }
 
 /* X(name, argument, text) */
@@ -101,8 +126,11 @@ static enum osp_status slash_exit(struct session *s, const char *positional)
     X(clear, "", "start a new conversation")                                                       \
     X(effort, " low|medium|high", "set the reasoning effort")                                      \
     X(system, " TEXT", "start a new conversation with this system prompt")                         \
+    X(temperature, " NUMBER", "set the sampling temperature; 0 is greedy decoding")                \
     X(stats, "", "print token counts and speed")                                                   \
-    X(exit, "", "exit, like Ctrl-D")
+    X(exit, "", "exit, like Ctrl-D")                                                               \
+    X(quit, "", "the same")                                                                        \
+    X(bye, "", "the same")
 
 static const struct {
     const char *name, *argument, *text;
@@ -154,7 +182,7 @@ static enum osp_status answer(struct session *s, const char *message)
     answer_release(a);
     answer_init(a);
     TRY(osp_chat_add(s->chat, "user", message));
-    TRY(answer_run(a, s->setup->engine, s->chat, &s->setup->request, &s->setup->style));
+    TRY(answer_run(a, s->setup->engine, s->chat, &s->request, &s->setup->style));
     count(s);
     if (a->content.size_bytes > 0)
         st = osp_chat_add_assistant(s->chat, buf_text(&a->reasoning), buf_text(&a->content));
@@ -189,6 +217,7 @@ static void converse(struct session *s, struct chat_line *lines)
 enum osp_status chat_session_run(const struct chat_setup *setup)
 {
     struct session s = {.setup = setup,
+                        .request = setup->request,
                         .system = setup->system ? mem_strdup(setup->system) : NULL,
                         .effort = setup->effort ? mem_strdup(setup->effort) : NULL};
     struct chat_line *lines;

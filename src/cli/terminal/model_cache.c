@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/str.h"
 
 enum { NAME_BYTES_MAX = 96, REVISION_BYTES_MAX = 256 };
 
@@ -16,8 +17,9 @@ bool model_cache_is_name(const char *word)
     const size_t n_owner = strspn(word, NAME_CHARACTERS);
     const char *name = word + n_owner + 1;
 
-    return n_owner > 0 && word[n_owner] == '/' && *name != '\0' && *word != '.' && *name != '.' &&
-           name[strspn(name, NAME_CHARACTERS)] == '\0' && strlen(word) <= NAME_BYTES_MAX;
+    return !str_ends_with(word, ".gguf") && n_owner > 0 && word[n_owner] == '/' && *name != '\0' &&
+           *word != '.' && *name != '.' && name[strspn(name, NAME_CHARACTERS)] == '\0' &&
+           strlen(word) <= NAME_BYTES_MAX;
 }
 
 static const char *variable(const char *name)
@@ -119,7 +121,7 @@ enum osp_status model_cache_find(char **out, const char *name, const char *cache
             OSP_ENOTFOUND,
             "%s: no such folder, and the model is not in the local Hugging Face cache (expected "
             "%s). osprey does not download models; download it first, for example "
-            "with\n    hf download %s",
+            "with: hf download %s",
             name, model, name);
     free(entry);
     free(folder);

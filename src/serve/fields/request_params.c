@@ -15,6 +15,11 @@ enum osp_status json_body_read(json_t **out, const char *json, size_t n_bytes)
     *out = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (!*out && error.line < 0)
         return fail(OSP_ENOMEM, "out of memory for the JSON of the request");
+    if (!*out && json_error_code(&error) == json_error_numeric_overflow)
+        return fail(OSP_EFORMAT,
+                    "the body has a number that is out of range (line %d, column %d, byte %d): "
+                    "integers have 64 bits with sign",
+                    error.line, error.column, error.position);
     if (!*out)
         return fail(OSP_EFORMAT, "the body is not valid JSON (line %d, column %d, byte %d): %s",
                     error.line, error.column, error.position, error.text);
