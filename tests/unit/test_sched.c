@@ -91,6 +91,7 @@ static void test_prompt_in_chunks_then_decode(void **state)
     fixture_open(&f, 2, 64, 10);
     q = add(&f, 0, 150, 3);
     assert_int_equal(run(&f, 1).n_rows, 64);
+    assert_int_equal(sched_stats(f.sched).n_prompt_left, 86);
     assert_int_equal(run(&f, 1).n_rows, 64);
     assert_int_equal(q->n_tokens, 150);
     assert_int_equal(run(&f, 1).n_rows, 22);

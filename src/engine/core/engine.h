@@ -52,7 +52,8 @@ struct osp_engine {
     int64_t n_submitted,
         n_left_queue;                 /* under the lock: n_submitted - n_left_queue requests wait */
     struct osp_engine_stats stats;    /* under the lock: as of the last step */
-    int64_t n_prompt_submitted;       /* under the lock: tokens of all prompts */
+    int64_t n_prompt_submitted;       /* under the lock: tokens of all prompts, */
+    int64_t n_prompt_running;         /* and those of running requests that are not computed yet */
     int64_t n_refused;                /* under the lock */
     struct metrics metrics_published; /* under the lock: as of the last step */
     /* Of the step in flight: when it began (0: no step) and when it counts as stuck. */

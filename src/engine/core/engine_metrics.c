@@ -16,17 +16,19 @@ void local_get_stats(struct osp_engine *e, struct osp_engine_stats *out)
     out->n_waiting += grammar_queue_count(e->grammars);
 }
 
-/* Backlog in seconds at the recent row rate: waiting prompts, and answers of the mean length. Under
- * the lock. */
+/* Backlog in seconds at the recent row rate: prompts that wait or are being computed, and answers of
+ * the mean length, of which half are left on average if they have begun. 0: nothing waits. Under the
+ * lock. */
 static double backlog_seconds(const struct osp_engine *e)
 {
     const struct metrics *m = &e->metrics_published;
     double n_waiting = (double)(e->n_submitted - e->n_left_queue);
     double n_rows = (double)(e->n_prompt_submitted - m->n_prompt_left_queue) +
-                    n_waiting * metrics_answer_tokens(m);
+                    (double)e->n_prompt_running +
+                    (n_waiting + 0.5 * e->stats.n_running) * metrics_answer_tokens(m);
     double speed = metrics_rows_a_second(m);
 
-    return speed > 0 ? n_rows / speed : 0;
+    return speed > 0 && n_waiting > 0 ? n_rows / speed : 0;
 }
 
 void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)

@@ -37,6 +37,7 @@ void engine_publish_stats(struct osp_engine *e)
     pthread_mutex_lock(&e->lock);
     e->n_left_queue = e->n_drained - s.n_waiting;
     e->stats = stats;
+    e->n_prompt_running = s.n_prompt_left;
     e->metrics_published = e->metrics;
     pthread_mutex_unlock(&e->lock);
 }

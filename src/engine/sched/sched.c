@@ -316,6 +316,12 @@ struct sched_stats sched_stats(const struct sched *s)
         .n_wasted_rows = s->n_wasted_rows,
     };
 
+    for (int i = 0; i < s->n_running; i++) {
+        const struct seq *q = s->running[i];
+
+        if (q->n_stored < q->n_prompt)
+            stats.n_prompt_left += q->n_prompt - q->n_stored;
+    }
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         const struct pages *p = &s->pages[g];
 

@@ -188,6 +188,7 @@ struct sched_stats {
     int n_running, n_waiting; /* sequences, now */
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
     int64_t n_cached_tokens, n_preemptions, n_swapped_pages;
+    int64_t n_prompt_left;   /* tokens of running sequences' prompts that are not computed, now */
     int64_t n_recomputed;    /* rows computed again after a preemption */
     int64_t n_planned_ahead; /* steps that began as planned while the step before ran */
     int64_t n_sent;          /* of these, steps sent to the device while the step before ran */
