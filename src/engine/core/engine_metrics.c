@@ -16,9 +16,9 @@ void local_get_stats(struct osp_engine *e, struct osp_engine_stats *out)
     out->n_waiting += grammar_queue_count(e->grammars);
 }
 
-/* Backlog in seconds at the recent row rate: prompts that wait or are being computed, and answers of
- * the mean length, of which half are left on average if they have begun. 0: nothing waits. Under the
- * lock. */
+/* Backlog in seconds at the recent row rate: prompts that wait or are being computed, and answers
+ * of the mean length, of which half are left on average if they have begun. 0: nothing waits. Under
+ * the lock. */
 static double backlog_seconds(const struct osp_engine *e)
 {
     const struct metrics *m = &e->metrics_published;
