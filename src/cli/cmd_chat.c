@@ -158,7 +158,7 @@ out:
     return st;
 }
 
-/* The last argument is the prompt if it is a sentence: names of models have no blanks. */
+/* The last argument is the prompt if it contains white space: names of models do not. */
 static enum osp_status take_prompt(struct chat_args *args, struct positional_args *positional)
 {
     const int last = positional->n - 1;
@@ -212,7 +212,7 @@ const struct command command_chat = {
         "At a terminal: line editing, a history that is kept between sessions, \"\"\" before and\n"
         "after a message of several lines, /help for commands. Ctrl-C stops an answer, Ctrl-D "
         "exits.\n"
-        "With a PROMPT (an argument with a blank) or -p, or if standard input is not a terminal,\n"
+        "With a PROMPT (an argument with a space) or -p, or if standard input is not a terminal,\n"
         "osprey answers one prompt and exits.",
     .examples = EXAMPLES,
     .options = OPTIONS,

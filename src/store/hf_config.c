@@ -78,19 +78,19 @@ out:
 }
 
 /* Transformers has other defaults for some of these keys, or none. */
-static void warn_of_null(const struct json_object *o, const char *key, const char *used)
+static void warn_of_null(const struct json_object *o, const char *key)
 {
     if (json_is_null(json_object_get(o->json, key)))
-        log_warn("%s: %s%s is null; %s is used, as in the published gpt-oss models", o->path,
-                 o->where, key, used);
+        log_warn("%s: %s%s is null; the value of the published gpt-oss models is used", o->path,
+                 o->where, key);
 }
 
 static void warn_of_nulls(const struct json_object *o)
 {
-    warn_of_null(o, "sliding_window", "128");
-    warn_of_null(o, "swiglu_limit", "7");
+    warn_of_null(o, "sliding_window");
+    warn_of_null(o, "swiglu_limit");
     if (json_object_get(o->json, "rope_parameters") == NULL)
-        warn_of_null(o, "rope_scaling", "YaRN with a factor of 32");
+        warn_of_null(o, "rope_scaling");
 }
 
 /* ---- layers, experts, stop ids ---- */

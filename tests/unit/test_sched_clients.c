@@ -230,6 +230,16 @@ static void test_a_client_leaves_slots_to_others(void **state)
     fixture_close(&f);
 }
 
+/* Request 1 waits, of a client that was served more than the others, and one of another client. */
+static void let_one_wait(struct fixture *f)
+{
+    add(f, 0, (struct wanted){300, 4, 0, "ahead", NULL});
+    for (int i = 0; i < 5; i++)
+        run(f, TOKEN);
+    add(f, 100, (struct wanted){10, 4, 0, "first", NULL});
+    add(f, 1, (struct wanted){10, 4, 0, "ahead", NULL});
+}
+
 /* New clients keep coming and begin with the least count of a waiting one: a client that was served
  * more is bypassed by no more of them than the limit. */
 static void test_a_client_is_not_passed_for_ever(void **state)
@@ -240,11 +250,7 @@ static void test_a_client_is_not_passed_for_ever(void **state)
     (void)state;
     fixture_open(&f, 1, 64);
     f.sched->limits.bypass_max = 5;
-    add(&f, 0, (struct wanted){300, 4, 0, "ahead", NULL});
-    for (int i = 0; i < 5; i++)
-        run(&f, TOKEN);
-    add(&f, 100, (struct wanted){10, 4, 0, "first", NULL});
-    add(&f, 1, (struct wanted){10, 4, 0, "ahead", NULL});
+    let_one_wait(&f);
     for (int i = 2; f.seqs[1].state == SEQ_WAITING; i++) {
         char client[SEQS_MAX][TEXT_BYTES];
 
@@ -269,11 +275,7 @@ static void share_at_every_second(int phase)
     fixture_open(&f, 1, 64);
     f.sched->limits.bypass_max = 5;
     f.sched->limits.slot_share = 1;
-    add(&f, 0, (struct wanted){300, 4, 0, "ahead", NULL});
-    for (int i = 0; i < 5; i++)
-        run(&f, TOKEN);
-    add(&f, 100, (struct wanted){10, 4, 0, "first", NULL});
-    add(&f, 1, (struct wanted){10, 4, 0, "ahead", NULL});
+    let_one_wait(&f);
     for (int i = 2; f.seqs[1].state == SEQ_WAITING; i++) {
         const bool has_share = i % 2 == phase;
         char client[TEXT_BYTES];

@@ -31,7 +31,7 @@ int command_fail(int code, const char *message)
     return code;
 }
 
-/* The most similar command; NULL: none is similar. */
+/* The most similar command; NULL if no command is similar enough. */
 static const char *nearest_command(const char *name)
 {
     const char *best = NULL;

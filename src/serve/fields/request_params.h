@@ -8,11 +8,10 @@
 #include "base/buf.h"
 #include "serve/reply/reply.h"
 
-/* choices of a prompt */
 enum {
-    CHOICES_MAX = 16,
-    IGNORED_BYTES_MAX = 256,
-    /* of the names of ignored fields */ WARNINGS_BYTES_MAX = 700
+    CHOICES_MAX = 16,        /* of a prompt */
+    IGNORED_BYTES_MAX = 256, /* of the names of ignored fields */
+    WARNINGS_BYTES_MAX = 700 /* of other warnings */
 };
 
 struct request_params {
