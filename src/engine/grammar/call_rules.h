@@ -10,7 +10,7 @@
 
 enum {
     CALLS_TEXT_BYTES_MAX = 4 << 20,       /* schemas of a request's functions, together */
-    CALLS_IGNORED_BYTES_MAX = 400,        /* of what they leave out; more is left out of it */
+    CALLS_IGNORED_BYTES_MAX = 400,        /* of the list of what they ignore, which is cut there */
     CALLS_WORK_MAX = 4 * COMPILE_WORK_MAX /* of compiling them; counted as if none were cached */
 };
 

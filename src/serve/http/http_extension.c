@@ -1,5 +1,6 @@
 #include "serve/http/http_extension.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ const char *http_extension_feed(struct http_extension *e, const char *data, size
     size_t i = 0;
 
     for (; i < n_bytes && e->state != WRONG && data[i] != '\r'; i++) {
+        static_assert(HTTP_CHUNK_EXTENSION_BYTES_MAX == 256, "the message names the limit");
         if (++e->n_bytes > HTTP_CHUNK_EXTENSION_BYTES_MAX) {
             *used = i;
             return "the extensions of a chunk are larger than 256 bytes, the limit";
