@@ -279,15 +279,15 @@ static void test_unread_answers_share_a_limit(void **state)
 
     (void)state;
     opt.answers_bytes_max = 5 << 20;
-    opt.stall_timeout_ms = 3000; /* the second answer is made before the first reader is dropped */
+    opt.stall_timeout_ms = 8000; /* the second answer is made before the first reader is dropped */
     start(&f, opt);
     fd = dial_narrow(&f);
-    fd_2 = dial(&f);
     buf_init(&slow, ANSWER_BYTES_MAX);
     buf_init(&refused, ANSWER_BYTES_MAX);
     buf_init(&whole, ANSWER_BYTES_MAX);
     say(fd, request);
     wait_for_metric(&f, "osprey:http_queue_bytes", 3 << 20, INT64_MAX);
+    fd_2 = dial(&f); /* not before: an idle connection is closed after idle_timeout_ms */
     say(fd_2, request);
     assert_true(read_until(fd_2, &refused, "try again\""));
     expect_in(buf_text(&refused), "503 Service Unavailable");
