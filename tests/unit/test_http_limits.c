@@ -294,7 +294,7 @@ static void test_unread_answers_share_a_limit(void **state)
     expect_in(buf_text(&refused), "retry-after: 1\r\n");
     expect_in(buf_text(&refused), "\"message\":\"answers that clients have not read use");
     assert_int_equal(metric(&f, "osprey:http_answers_refused_total"), 1);
-    read_slowly(fd, &slow, 16 << 10, 20, opt.stall_timeout_ms + 200);
+    read_slowly(fd, &slow, 2 << 10, 20, opt.stall_timeout_ms + 200);
     close(fd_2);
     fd_2 = dial(&f);
     say(fd_2, request);
