@@ -17,7 +17,7 @@
 
 #include "fake_osprey.c"
 
-enum { ANSWER_BYTES_MAX = 8 << 20, PATIENCE_MS = 5000 };
+enum { ANSWER_BYTES_MAX = 8 << 20, PATIENCE_MS = 30000 };
 
 /* ---- the server under test ---- */
 

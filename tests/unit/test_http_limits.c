@@ -1,6 +1,6 @@
 /* The memory that a client can occupy, with what it sends and with what it does not read: real
  * sockets and a fake engine. */
-#define UNIT_LIMIT_S 60
+#define UNIT_LIMIT_S 120
 #include "unit.h"
 
 #include "http_fixture.h"
@@ -10,7 +10,7 @@ enum {
     RECEIVE_BYTES = 16 << 10,
     ANSWER_TEXT_BYTES = 400000,
     BODY_BYTES = 300000,
-    SETTLE_MS = 20000 /* for steps that take seconds under a sanitizer on a busy machine */
+    SETTLE_MS = 50000 /* for steps that take seconds under a sanitizer on a busy machine */
 };
 
 static const char PAGE[] = "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n";

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "http_fixture.h"
-#include "serve/openai/job.h"
+#include "serve/job/job.h"
 
 static void test_metrics(void **state)
 {

@@ -378,7 +378,51 @@ static void test_errors(void **state)
         api_error_from_status(&e, cases[i].status, cases[i].message);
         assert_int_equal(e.http_status, cases[i].http_status);
         buf_init(&out, 4096);
-        api_error_json(&out, &e);
+        api_error_json(&out, &e, API_ERROR_OPENAI, "");
+        assert_string_equal(buf_text(&out), cases[i].json);
+        buf_release(&out);
+    }
+}
+
+/* Each API has its own form of errors, by the path, also where no handler is reached. */
+static void test_forms_of_errors(void **state)
+{
+    static const struct {
+        const char *path;
+        int http_status;
+        const char *json;
+    } cases[] = {
+        {NULL, 400,
+         "{\"error\":{\"message\":\"a "
+         "\\\"b\\\"\",\"type\":\"invalid_request_error\",\"param\":null,"
+         "\"code\":null}}"},
+        {"/v1/messages/count_tokens", 400,
+         "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"a "
+         "\\\"b\\\"\"},\"request_id\":\"req-1\"}"},
+        {"/v1/messages", 429,
+         "{\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"a "
+         "\\\"b\\\"\"},\"request_id\":\"req-1\"}"},
+        {"/messages", 500,
+         "{\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"a "
+         "\\\"b\\\"\"},\"request_id\":\"req-1\"}"},
+        {"/api/chat", 404, "{\"error\":\"a \\\"b\\\"\"}"},
+        {"/v1/messagesx", 404,
+         "{\"error\":{\"message\":\"a "
+         "\\\"b\\\"\",\"type\":\"invalid_request_error\",\"param\":null,"
+         "\"code\":null}}"},
+        {"/apix", 404,
+         "{\"error\":{\"message\":\"a "
+         "\\\"b\\\"\",\"type\":\"invalid_request_error\",\"param\":null,"
+         "\"code\":null}}"},
+    };
+    struct api_error e;
+    struct buf out;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        api_error_set(&e, cases[i].http_status, NULL, "a \"b\"");
+        buf_init(&out, 4096);
+        api_error_json(&out, &e, api_error_format_of(cases[i].path), "req-1");
         assert_string_equal(buf_text(&out), cases[i].json);
         buf_release(&out);
     }
@@ -388,4 +432,5 @@ UNIT_MAIN(cmocka_unit_test(test_two_choices), cmocka_unit_test(test_logprobs_and
           cmocka_unit_test(test_stream), cmocka_unit_test(test_usage_chunk),
           cmocka_unit_test(test_whole), cmocka_unit_test(test_many_calls_in_a_whole_answer),
           cmocka_unit_test(test_choices_stay_within_their_room),
-          cmocka_unit_test(test_bytes_of_strings), cmocka_unit_test(test_errors))
+          cmocka_unit_test(test_bytes_of_strings), cmocka_unit_test(test_errors),
+          cmocka_unit_test(test_forms_of_errors))

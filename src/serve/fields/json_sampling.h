@@ -11,7 +11,7 @@ CHECKED enum osp_status json_read_allowed(struct request_params *p, const char *
                                           const json_t *v);
 CHECKED enum osp_status json_read_stop_tokens(struct request_params *p, const char *field,
                                               const json_t *v);
-/* Checks bad_words; bad_words_apply() (serve/openai/bad_words.h) makes biases of them. */
+/* Checks bad_words; bad_words_apply() (serve/job/bad_words.h) makes biases of them. */
 enum { BAD_WORDS_MAX = OSP_LOGIT_BIASES_MAX / 2 };
 CHECKED enum osp_status json_read_bad_words(struct request_params *p, const char *field,
                                             const json_t *v);

@@ -71,7 +71,23 @@ static void put_member(struct buf *out, const char *name, const char *value)
         buf_puts(out, "null");
 }
 
-void api_error_json(struct buf *out, const struct api_error *e)
+static bool is_at_or_below(const char *path, const char *root)
+{
+    const size_t n = strlen(root);
+
+    return strncmp(path, root, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+enum api_error_format api_error_format_of(const char *path)
+{
+    if (path == NULL)
+        return API_ERROR_OPENAI;
+    if (is_at_or_below(path, "/v1/messages") || is_at_or_below(path, "/messages"))
+        return API_ERROR_ANTHROPIC;
+    return is_at_or_below(path, "/api") ? API_ERROR_OLLAMA : API_ERROR_OPENAI;
+}
+
+static void put_openai(struct buf *out, const struct api_error *e)
 {
     buf_puts(out, "{\"error\":{\"message\":");
     buf_json_string(out, e->message, strlen(e->message));
@@ -81,13 +97,64 @@ void api_error_json(struct buf *out, const struct api_error *e)
     buf_puts(out, "}}");
 }
 
+static const char *anthropic_type(int http_status)
+{
+    static const struct {
+        int http_status;
+        const char *type;
+    } types[] = {
+        {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"},
+        {413, "request_too_large"},    {429, "rate_limit_error"}, {503, "overloaded_error"},
+        {504, "timeout_error"},
+    };
+
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].http_status == http_status)
+            return types[i].type;
+    return http_status >= 500 ? "api_error" : "invalid_request_error";
+}
+
+static void put_anthropic(struct buf *out, const struct api_error *e, const char *request_id)
+{
+    buf_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
+               anthropic_type(e->http_status));
+    buf_json_string(out, e->message, strlen(e->message));
+    buf_putc(out, '}');
+    put_member(out, "request_id", request_id);
+    buf_putc(out, '}');
+}
+
+static void put_ollama(struct buf *out, const struct api_error *e)
+{
+    buf_puts(out, "{\"error\":");
+    buf_json_string(out, e->message, strlen(e->message));
+    buf_putc(out, '}');
+}
+
+void api_error_json(struct buf *out, const struct api_error *e, enum api_error_format format,
+                    const char *request_id)
+{
+    switch (format) {
+    case API_ERROR_OPENAI:
+        put_openai(out, e);
+        break;
+    case API_ERROR_ANTHROPIC:
+        put_anthropic(out, e, request_id);
+        break;
+    case API_ERROR_OLLAMA:
+        put_ollama(out, e);
+        break;
+    }
+}
+
 void api_error_respond(struct http_exchange *x, const struct api_error *e)
 {
+    const struct http_request *r = http_exchange_request(x);
     char retry_after[16];
     struct buf body;
 
     buf_init(&body, ERROR_JSON_BYTES_MAX);
-    api_error_json(&body, e);
+    api_error_json(&body, e, api_error_format_of(r->path), r->id);
     buf_putc(&body, '\n');
     if ((e->http_status == 429 || e->http_status == 503) && e->retry_after_s >= 0) {
         snprintf(retry_after, sizeof retry_after, "%d",

@@ -1,4 +1,7 @@
-/* Errors in the form of the OpenAI API: {"error":{"message","type","param","code"}}. */
+/* Errors of requests, as JSON in the form of the API that the client uses:
+ *   OpenAI     {"error":{"message","type","param","code"}}
+ *   Anthropic  {"type":"error","error":{"type","message"},"request_id"}
+ *   Ollama     {"error":"message"} */
 #ifndef SERVE_HTTP_ERRORS_H
 #define SERVE_HTTP_ERRORS_H
 
@@ -22,7 +25,14 @@ void api_error_set(struct api_error *e, int http_status, const char *code, const
  * thread's message; a field at its beginning ("messages[2].content: ...") becomes param. */
 void api_error_from_status(struct api_error *e, enum osp_status status, const char *message);
 
-void api_error_json(struct buf *out, const struct api_error *e);
+enum api_error_format { API_ERROR_OPENAI, API_ERROR_ANTHROPIC, API_ERROR_OLLAMA };
+
+/* The form of errors at this path (NULL: the request line could not be read): Anthropic's at
+ * /v1/messages and below it, Ollama's below /api/, OpenAI's elsewhere. */
+enum api_error_format api_error_format_of(const char *path);
+/* request_id: for the form that has it; may be "". */
+void api_error_json(struct buf *out, const struct api_error *e, enum api_error_format format,
+                    const char *request_id);
 void api_error_respond(struct http_exchange *x, const struct api_error *e);
 /* Adds the header with the warnings about a request, if there are any. `names`: its ignored fields,
  * "a, b"; `more`: other warnings. */

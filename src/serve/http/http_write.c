@@ -112,11 +112,12 @@ static void write_response(struct http_exchange *x, int status, const char *cont
 /* Writes `e` as JSON. */
 static void write_error(struct http_exchange *x, const struct api_error *e)
 {
+    const struct http_request *r = http_exchange_request(x);
     struct buf body;
     size_t n_bytes;
 
     buf_init(&body, HEAD_BYTES_MAX);
-    api_error_json(&body, e);
+    api_error_json(&body, e, api_error_format_of(r->path), r->id);
     buf_putc(&body, '\n');
     n_bytes = body.size_bytes;
     if (e->http_status == 503)

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "serve/openai/conversation.h"
-#include "serve/openai/job.h"
+#include "serve/job/conversation.h"
+#include "serve/job/job.h"
 #include "serve/openai/openapi.h"
 #include "serve/reply/reply.h"
 #include "serve/core/routes.h"

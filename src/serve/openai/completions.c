@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "serve/fields/field_schemas.h"
-#include "serve/openai/job.h"
+#include "serve/job/job.h"
 #include "serve/fields/json_types.h"
 #include "serve/openai/openapi.h"
 #include "serve/reply/reply_parts.h"

@@ -6,7 +6,7 @@
 
 #include "base/cancel.h"
 #include "base/memory.h"
-#include "serve/openai/conversation.h"
+#include "serve/job/conversation.h"
 #include "serve/http/errors.h"
 #include "serve/fields/field_schemas.h"
 #include "serve/fields/json_types.h"

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "serve/openai/conversation.h"
+#include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
 #include "serve/fields/json_response_format.h"
 #include "serve/responses/response_fields.h"

@@ -2,7 +2,7 @@
 #ifndef SERVE_RESPONSES_RESPONSE_REQUEST_H
 #define SERVE_RESPONSES_RESPONSE_REQUEST_H
 
-#include "serve/openai/job.h"
+#include "serve/job/job.h"
 #include "serve/responses/response_input.h"
 #include "serve/responses/response_tools.h"
 #include "serve/responses/response_writer.h"

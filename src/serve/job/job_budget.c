@@ -1,6 +1,6 @@
 /* Limits of answers that are buffered until they are complete: of each answer, and of all
  * together. */
-#include "serve/openai/job.h"
+#include "serve/job/job.h"
 
 enum {
     /* Of all buffered answers: sixteen of the largest, or thousands of usual size. */

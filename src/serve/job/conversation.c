@@ -1,4 +1,4 @@
-#include "serve/openai/conversation.h"
+#include "serve/job/conversation.h"
 
 #include <stdio.h>
 

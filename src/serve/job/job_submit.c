@@ -1,13 +1,13 @@
 /* The part of a job that runs on a worker thread. Parsing, rendering and tokenizing a large body
  * take long enough to delay the streams of other clients if the loop did them. */
-#include "serve/openai/job.h"
+#include "serve/job/job.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
 #include "base/memory.h"
-#include "serve/openai/bad_words.h"
+#include "serve/job/bad_words.h"
 #include "serve/fields/json_budget.h"
 #include "serve/fields/json_response_format.h"
 

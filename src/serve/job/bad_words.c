@@ -1,4 +1,4 @@
-#include "serve/openai/bad_words.h"
+#include "serve/job/bad_words.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The field bad_words: words that are not generated. Each is banned by the logit bias of its token,
  * so it must be a single token, both with and without a space before it, as vLLM encodes it. */
-#ifndef SERVE_OPENAI_BAD_WORDS_H
-#define SERVE_OPENAI_BAD_WORDS_H
+#ifndef SERVE_JOB_BAD_WORDS_H
+#define SERVE_JOB_BAD_WORDS_H
 
 #include "serve/fields/request_params.h"
 

@@ -5,8 +5,8 @@
  * has what differs between endpoints: how a body becomes requests, and how events become JSON.
  *
  * The worker thread and the loop never use a job at the same time, except for is_client_gone. */
-#ifndef SERVE_OPENAI_JOB_H
-#define SERVE_OPENAI_JOB_H
+#ifndef SERVE_JOB_JOB_H
+#define SERVE_JOB_JOB_H
 
 #include <jansson.h>
 #include <stdatomic.h>
@@ -24,6 +24,9 @@ struct job;
 struct job_kind {
     const struct field_set *fields; /* fields that the body may have */
     size_t state_bytes; /* size of job->state, the zeroed state of the endpoint; may be 0 */
+    /* Of a stream: the content type (NULL: text/event-stream) and the text that is sent after
+     * HTTP_PING_SECONDS without other output (NULL: a comment of server-sent events). */
+    const char *stream_type, *ping;
     /* On the loop, before the worker thread starts: copies what the job needs from the exchange.
      * May be NULL. */
     void (*open)(struct job *job);
@@ -43,7 +46,8 @@ struct job_kind {
     bool (*on_event)(struct job *job, int i, const struct osp_event *event, struct buf *out);
     /* All choices are done: writes the whole answer, or the end of the stream. */
     void (*end)(struct job *job, struct buf *out);
-    /* Writes the error event that ends a stream. error_json: {"error":...}. */
+    /* Writes the error event that ends a stream. error_json: an object in the form of
+     * api_error_format_of() the request's path. */
     void (*put_error)(struct job *job, struct buf *out, const char *error_json);
     /* releases the contents of `state`; also called if nothing was submitted */
     void (*release)(struct job *job);

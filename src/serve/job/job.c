@@ -1,4 +1,4 @@
-#include "serve/openai/job.h"
+#include "serve/job/job.h"
 #include "serve/fields/json_response_format.h"
 
 #include <stdio.h>
@@ -14,6 +14,8 @@ enum {
     POLL_NS_MAX = 2000000,      /* spent on polling before the loop handles its sockets again */
     ERROR_JSON_BYTES_MAX = 16 << 10
 };
+
+static const char SSE_TYPE[] = "text/event-stream; charset=utf-8", SSE_PING[] = ": ping\n\n";
 
 /* ---- on the loop ---- */
 
@@ -99,6 +101,7 @@ static void note_usage(const struct job *job, enum osp_finish finish, const stru
 static void answer_error(struct job *job, struct buf *out)
 {
     struct http_exchange *x = job->x;
+    const struct http_request *r = http_exchange_request(x);
     struct buf json;
 
     job->x = NULL;
@@ -107,7 +110,7 @@ static void answer_error(struct job *job, struct buf *out)
         return;
     }
     buf_init(&json, ERROR_JSON_BYTES_MAX);
-    api_error_json(&json, &job->error);
+    api_error_json(&json, &job->error, api_error_format_of(r->path), r->id);
     job->kind->put_error(job, out, buf_text(&json));
     buf_release(&json);
     job->x = x;
@@ -322,9 +325,9 @@ static void begin_answer(struct job *job)
         http_add_header(job->x, "x-osprey-reasoning-effort", job->effort);
     job->kind->begin(job, &out);
     if (job->params.stream)
-        http_stream_begin(job->x, 200, "text/event-stream; charset=utf-8");
+        http_stream_begin(job->x, 200, job->kind->stream_type ? job->kind->stream_type : SSE_TYPE);
     if (job->params.stream && job->x)
-        http_stream_set_ping(job->x, ": ping\n\n");
+        http_stream_set_ping(job->x, job->kind->ping ? job->kind->ping : SSE_PING);
     if (job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
     if (!job->params.stream && job->budget.is_exhausted) { /* by the prompts alone */

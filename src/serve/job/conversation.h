@@ -1,6 +1,6 @@
 /* Conversations of requests, with the server's default effort and date. */
-#ifndef SERVE_OPENAI_CONVERSATION_H
-#define SERVE_OPENAI_CONVERSATION_H
+#ifndef SERVE_JOB_CONVERSATION_H
+#define SERVE_JOB_CONVERSATION_H
 
 #include <jansson.h>
 
