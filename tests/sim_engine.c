@@ -243,6 +243,7 @@ int main(int argc, char **argv)
     printf("planned ahead and taken %" PRId64 ", of these sent %" PRId64 " with %" PRId64
            " rows for nobody, left while a step was under way %" PRId64 "\n",
            totals.n_ahead, totals.n_sent, totals.n_wasted_rows, totals.n_left);
+    printf("prompts short of rows beside longer ones %" PRId64 "\n", totals.n_short);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
            "\n",
            totals.n_device, totals.n_nan, totals.n_timeouts, totals.n_cuts);

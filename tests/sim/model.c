@@ -228,6 +228,7 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
     CHECK(b->n_seqs == plan->n_chunks && b->n_rows == plan->n_rows && b->n_rows > 0);
     CHECK(b->n_rows <= world.engine->limits.n_batch_tokens_max);
     CHECK(b->size_bytes <= sched_batch_bytes_max(&world.engine->limits));
+    check_prompt_order(plan);
     memset(world.writer, 0, sizeof world.writer);
     for (int i = 0; i < plan->n_chunks; i++) {
         CHECK(i == 0 ||

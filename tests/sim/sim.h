@@ -84,6 +84,7 @@ struct totals {
     int64_t n_due_total, n_key_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
     int64_t n_logprobs_done; /* prompt tokens with correct log-probabilities */
     int64_t n_sent, n_wasted_rows;
+    int64_t n_short; /* prompts without all their rows in a step that has rows of longer ones */
 };
 
 extern struct world world;
@@ -137,6 +138,9 @@ void callers_read(void);
 void callers_cancel(void);
 void callers_hear_out(void); /* reads all that is left, to the end */
 struct caller *caller_of(const struct seq *q);
+
+/* check_prompts.c */
+void check_prompt_order(const struct step_plan *plan); /* as a step begins */
 
 /* check.c */
 void check_before_step(void);
