@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import sys
+import typing
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
@@ -170,6 +171,29 @@ def test_an_enum_of_a_thousand_values(client):
     with pytest.raises(openai.BadRequestError, match="limit of 1024 alternatives"):
         said({"enum": values})
     assert ask(client, extra_body={"choice": values[:1024]}).choices[0].message.content in values
+
+
+class Box(pydantic.BaseModel):
+    """Fields whose schemas have uniqueItems and multipleOf."""
+    model_config = pydantic.ConfigDict(extra="forbid")
+    sides: set[bool] = pydantic.Field(min_length=2)
+    tags: set[typing.Annotated[str, pydantic.Field(max_length=4)]] = pydantic.Field(max_length=2)
+    width_mm: int = pydantic.Field(multiple_of=25, ge=100, le=900)
+
+
+def test_sets_and_multiples(client):
+    """Enumerated items are all different; other arrays may repeat, and a header says so."""
+    for seed in range(3):
+        raw = client.chat.completions.with_raw_response.create(
+            model=MODEL, messages=ASK, max_completion_tokens=1500, reasoning_effort="low", temperature=1, seed=seed,
+            response_format=strict(Box.model_json_schema(), "box"))
+        assert raw.headers["x-osprey-warning"] == (
+            "schema keywords that are not supported are ignored: response_format: /properties/tags/uniqueItems")
+        choice = raw.parse().choices[0]
+        if choice.finish_reason == "stop":
+            box = json.loads(choice.message.content)
+            Box.model_validate(box)
+            assert sorted(box["sides"]) == [False, True] and box["width_mm"] % 25 == 0
 
 
 def test_others_are_not_touched(client):

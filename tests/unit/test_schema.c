@@ -223,6 +223,96 @@ static void test_numbers(void **state)
     CHECK_SCHEMAS(cases, SPACED);
 }
 
+static void test_multiples(void **state)
+{
+    static const struct texts cases[] = {
+        {"{\"type\":\"integer\",\"multipleOf\":5}",
+         {"0", "5", "-15", "100", "123456789012345675"},
+         {"1", "12", "5.0", "5e1", "05", "-", "1234567890123456789012345"}},
+        {"{\"type\":\"integer\",\"multipleOf\":60,\"minimum\":100,\"maximum\":250}",
+         {"120", "180", "240"},
+         {"60", "100", "300", "0", "-120", "121"}},
+        {"{\"type\":\"number\",\"multipleOf\":0.01}",
+         {"0", "0.01", "-3.14", "7", "7.5", "1234567.89"},
+         {"0.001", "3.141", "1e-1", "7.", ".5", "-"}},
+        {"{\"type\":\"number\",\"multipleOf\":0.25,\"exclusiveMinimum\":0}",
+         {"0.25", "1", "1.5", "2.50", "10.75"},
+         {"0", "0.3", "1.1", "-0.25", "0.250"}},
+        {"{\"type\":\"number\",\"multipleOf\":1.5}", {"3", "1.5", "-4.5", "0"}, {"1", "2.5", "5"}},
+        {"{\"type\":\"integer\",\"multipleOf\":2.5}", {"5", "10", "0"}, {"2", "3", "2.5"}},
+        {"{\"type\":\"number\",\"multipleOf\":1000}",
+         {"1000", "0", "-25000"},
+         {"100", "1500", "0.5"}},
+        {"{\"enum\":[1,2,3.5,9,0.3],\"multipleOf\":1.5}", {"9"}, {"1", "2", "3.5", "0.3"}},
+        {"{\"allOf\":[{\"type\":\"integer\",\"multipleOf\":4},{\"minimum\":7}]}",
+         {"8", "12", "1000"},
+         {"4", "0", "10"}},
+    };
+
+    (void)state;
+    CHECK_SCHEMAS(cases, SPACED);
+}
+
+/* Against division: every number near some of each length. */
+static void test_multiples_by_division(void **state)
+{
+    static const int divisors[] = {1, 2, 3, 7, 8, 60, 64, 97, 365, 500, 997};
+    static const int begins[] = {0, 93, 990, 9970, 86390};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof divisors / sizeof divisors[0]; i++) {
+        char *schema = mem_printf("{\"type\":\"integer\",\"multipleOf\":%d}", divisors[i]);
+        char text[16];
+        struct grammar *g;
+
+        assert_int_equal(grammar_from_schema(&g, schema, strlen(schema), SPACED), OSP_OK);
+        for (size_t k = 0; k < sizeof begins / sizeof begins[0]; k++)
+            for (int n = begins[k]; n < begins[k] + 30; n++) {
+                snprintf(text, sizeof text, "%d", n);
+                if (fits(g, text) != (n % divisors[i] == 0))
+                    fail_msg("%s: %d", schema, n);
+            }
+        grammar_unref(g);
+        free(schema);
+    }
+}
+
+static void test_unique(void **state)
+{
+    static const struct texts cases[] = {
+        {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"enum\":[\"a\",\"b\",3]}}",
+         {"[]", "[\"a\"]", "[\"b\",\"a\"]", "[3,\"a\",\"b\"]"},
+         {"[\"a\",\"a\"]", "[3,\"b\",3]", "[\"c\"]", "[\"a\",\"b\",3,\"a\"]", "[\"a\",]"}},
+        {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"type\":\"boolean\"},\"minItems\":"
+         "2}",
+         {"[true,false]", "[false, true]"},
+         {"[]", "[true]", "[true,true]", "[false,true,false]"}},
+        {"{\"$defs\":{\"c\":{\"enum\":[\"r\",\"g\",\"b\"]}},\"type\":\"array\",\"uniqueItems\":"
+         "true,"
+         "\"items\":{\"anyOf\":[{\"$ref\":\"#/$defs/c\"},{\"type\":\"null\"}]},\"maxItems\":2}",
+         {"[]", "[\"r\"]", "[null,\"g\"]"},
+         {"[null,null]", "[\"r\",\"r\"]", "[\"r\",\"g\",\"b\"]"}},
+        {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"enum\":[1,1.0,2],\"maximum\":1}}",
+         {"[1]", "[]"},
+         {"[1,1]", "[2]", "[1,2]"}},
+        /* not enumerated: not enforced, and listed as ignored */
+        {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"type\":\"string\"}}",
+         {"[]", "[\"a\",\"b\"]"},
+         {"[1]"}},
+    };
+    static const char nested[] = "{\"type\":\"object\",\"properties\":{\"tags\":{\"type\":"
+                                 "\"array\",\"uniqueItems\":true,\"items\":"
+                                 "{\"type\":\"string\"}},\"few\":{\"type\":\"array\","
+                                 "\"uniqueItems\":true,\"items\":{\"enum\":[1]}}}}";
+    struct grammar *g;
+
+    (void)state;
+    CHECK_SCHEMAS(cases, SPACED);
+    assert_int_equal(grammar_from_schema(&g, nested, strlen(nested), SPACED), OSP_OK);
+    assert_string_equal(grammar_ignored(g), "/properties/tags/uniqueItems");
+    grammar_unref(g);
+}
+
 static void test_strings(void **state)
 {
     static const struct texts cases[] = {
@@ -488,8 +578,17 @@ static void test_refused(void **state)
         {"{\"not\":{}}", "/not: this keyword is not supported"},
         {"{\"properties\":{\"a\":{\"items\":{\"if\":{}}}}}",
          "/properties/a/items/if: this keyword"},
-        {"{\"type\":\"array\",\"uniqueItems\":true}", "/uniqueItems: this keyword"},
-        {"{\"properties\":{\"a~/b\":{\"multipleOf\":2}}}", "/properties/a~0~1b/multipleOf: this"},
+        {"{\"type\":\"array\",\"uniqueItems\":1}", "/uniqueItems: must be true or false"},
+        {"{\"type\":\"array\",\"uniqueItems\":true,\"items\":{\"enum\":[1]},\"minItems\":2}",
+         "the schema: it needs 2 different items, but there are only 1"},
+        {"{\"properties\":{\"a~/b\":{\"multipleOf\":0}}}",
+         "/properties/a~0~1b/multipleOf: must be greater than 0"},
+        {"{\"type\":\"integer\",\"multipleOf\":1999}",
+         "/multipleOf: 1999 is not supported: it needs 1999 remainders, the limit is"},
+        {"{\"type\":\"number\",\"multipleOf\":123456.789}", "/multipleOf: 123457 is not supported"},
+        {"{\"type\":\"number\",\"multipleOf\":1e300}", "/multipleOf: 1e+300 is not supported"},
+        {"{\"type\":\"integer\",\"multipleOf\":10,\"minimum\":1,\"maximum\":9}",
+         "no value satisfies all keywords"},
         {"{\"patternProperties\":{}}", "/patternProperties: this keyword"},
         {"{\"type\":\"string\",\"pattern\":\"(?=a)\"}", "/pattern: unsupported group (look-around"},
         {"{\"type\":\"string\",\"pattern\":\"(a)\\\\1\"}", "/pattern: unsupported back-reference"},
@@ -799,7 +898,8 @@ static void test_loose(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-UNIT_MAIN(TEST(test_types), TEST(test_integers), TEST(test_numbers), TEST(test_strings),
+UNIT_MAIN(TEST(test_types), TEST(test_integers), TEST(test_numbers), TEST(test_multiples),
+          TEST(test_multiples_by_division), TEST(test_unique), TEST(test_strings),
           TEST(test_objects), TEST(test_arrays), TEST(test_combining), TEST(test_recursion),
           TEST(test_depth_is_bounded), TEST(test_refused), TEST(test_regex), TEST(test_choices),
           TEST(test_any_object), TEST(test_hostile), TEST(test_ambiguous), TEST(test_loose))

@@ -1,5 +1,6 @@
 #include "engine/core/request_grammar.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -74,6 +75,22 @@ out:
     return st;
 }
 
+/* Of the form and of the functions, "response_format: /a; f: /b". */
+static enum osp_status note_ignored(struct osp_request *r, const struct grammar_source *source,
+                                    const struct answer_grammar_config *config)
+{
+    const char *of_form = config->grammar != NULL ? grammar_ignored(config->grammar) : "",
+               *of_calls = config->calls != NULL ? buf_text(&config->calls->ignored) : "";
+    char text[CALLS_IGNORED_BYTES_MAX + 1];
+
+    if (of_form[0] == '\0' && of_calls[0] == '\0')
+        return OSP_OK;
+    snprintf(text, sizeof text, "%s%s%s%s%s", of_form[0] != '\0' ? grammar_field(source->form) : "",
+             of_form[0] != '\0' ? ": " : "", of_form,
+             of_form[0] != '\0' && of_calls[0] != '\0' ? "; " : "", of_calls);
+    return str_copy(&r->ignored, text, "the names of ignored keywords");
+}
+
 enum osp_status request_grammar_make(struct osp_request *r, const struct osp_engine *engine,
                                      const struct grammar_source *source)
 {
@@ -84,8 +101,10 @@ enum osp_status request_grammar_make(struct osp_request *r, const struct osp_eng
     TRY(compile_grammar(&config.grammar, m->forms, source));
     if (source->calls != NULL)
         TRY(call_rules_open(&config.calls, m->forms, source->calls));
-    if (config.calls != NULL && config.calls->ignored.size_bytes > 0)
-        r->ignored = buf_take(&config.calls->ignored);
+    st = note_ignored(r, source, &config);
+    if (st != OSP_OK)
+        call_rules_free(config.calls);
+    TRY(st);
     TRY(constrain(r, m, &engine->limits, &config));
 out:
     grammar_unref(config.grammar);

@@ -181,8 +181,6 @@ static enum osp_status compile_loose(struct call_rules *r, struct grammar_cache 
         return st;
     if (!is_compiled)
         note_ignored(r, name, "the schema");
-    else if (grammar_ignored(*out)[0] != '\0')
-        note_ignored(r, name, grammar_ignored(*out));
     return OSP_OK;
 }
 
@@ -200,6 +198,8 @@ static enum osp_status read_function(struct call_rules *r, struct grammar_cache 
     st = is_loose ? compile_loose(r, grammars, function, *work_left, &rule->arguments)
                   : compile(grammars, json_object_get(function, "schema"), &rule->arguments);
     if (st == OSP_OK) {
+        if (grammar_ignored(rule->arguments)[0] != '\0')
+            note_ignored(r, name, grammar_ignored(rule->arguments));
         rule->name = mem_strdup(name);
         r->n_functions++;
         *work_left -= grammar_work(rule->arguments);

@@ -310,8 +310,7 @@ static void warn_schemas(struct job *job)
     const char *ignored = first != NULL ? osp_request_ignored(first) : "";
 
     if (ignored[0] != '\0')
-        fields_warn(&job->params, "tools: schema keywords that are not supported are ignored",
-                    ignored);
+        fields_warn(&job->params, "schema keywords that are not supported are ignored", ignored);
 }
 
 static void begin_answer(struct job *job)

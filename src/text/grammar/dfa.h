@@ -46,6 +46,9 @@ bool dfa_matches(const struct dfa *d, const char *text, size_t n_bytes);
  * can_continue. OSP_EINVAL when no state remains: "it matches no text". */
 CHECKED enum osp_status dfa_trim(struct dfa *d, struct budget *budget);
 
+/* Merges states that accept the same texts. Before dfa_trim(). */
+CHECKED enum osp_status dfa_minimize(struct dfa *d, struct budget *budget);
+
 enum dfa_combine { DFA_INTERSECTION, DFA_DIFFERENCE };
 /* The intersection of a and b, or the difference: texts of a that are not texts of b. Both are
  * borrowed. */

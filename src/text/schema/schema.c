@@ -78,6 +78,25 @@ void schema_note_unsat(struct schema_compiler *c, const struct location *locatio
     buf_release(&pointer);
 }
 
+void schema_note_ignored(struct schema_compiler *c, const struct location *location)
+{
+    static const char MORE[] = ", ...";
+    struct buf pointer;
+    size_t n_bytes;
+
+    buf_init(&pointer, SCHEMA_POINTER_BYTES_MAX);
+    write_location(&pointer, location);
+    n_bytes = c->ignored->size_bytes + pointer.size_bytes + 2 * sizeof MORE;
+    if (strstr(buf_text(c->ignored), buf_text(&pointer)) == NULL) {
+        if (n_bytes <= SCHEMA_IGNORED_BYTES_MAX)
+            buf_printf(c->ignored, "%s%s", c->ignored->size_bytes > 0 ? ", " : "",
+                       buf_text(&pointer));
+        else if (strstr(buf_text(c->ignored), MORE) == NULL)
+            buf_puts(c->ignored, MORE);
+    }
+    buf_release(&pointer);
+}
+
 /* ---- references ---- */
 
 const char *schema_pointer_step(const char *at, char *key, size_t size_bytes)
@@ -364,16 +383,23 @@ enum osp_status grammar_from_schema(struct grammar **out, const char *json, size
 {
     const struct location root = {NULL, "", 0};
     struct schema_compiler c;
+    struct buf ignored;
     enum osp_status st;
 
     *out = NULL;
     begin(&c, options);
+    buf_init(&ignored, SCHEMA_IGNORED_BYTES_MAX);
+    c.ignored = &ignored;
     TRY(parse(&c, json, n_bytes));
     if (json_is_false(c.root))
         TRY(fail(OSP_EINVAL, "the schema: false allows no value"));
     st = schema_rule(&c, c.root, &root, &c.g->start);
 out:
-    return finish(&c, out, st);
+    st = finish(&c, out, st);
+    if (st == OSP_OK && ignored.size_bytes > 0)
+        (*out)->ignored = buf_take(&ignored);
+    buf_release(&ignored);
+    return st;
 }
 
 enum osp_status grammar_from_any_object(struct grammar **out, struct schema_options options)

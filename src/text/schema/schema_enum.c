@@ -162,10 +162,11 @@ static enum osp_status fits_string(struct schema_compiler *c, const char *keywor
     return OSP_OK;
 }
 
-/* Whether one keyword allows a value; keywords of arrays and objects do not apply to other
- * values. */
+/* Whether one keyword, at `location`, allows a value; keywords of arrays and objects do not apply
+ * to other values. */
 static enum osp_status fits_keyword(struct schema_compiler *c, const char *keyword,
-                                    const json_t *wanted, const json_t *value, bool *fits)
+                                    const json_t *wanted, const json_t *value,
+                                    const struct location *location, bool *fits)
 {
     *fits = true;
     if (strcmp(keyword, "enum") == 0 || strcmp(keyword, "type") == 0 ||
@@ -176,6 +177,8 @@ static enum osp_status fits_keyword(struct schema_compiler *c, const char *keywo
         *fits = json_equal(wanted, value);
     else if (json_is_number(value) && is_for_numbers(keyword))
         *fits = fits_bound(keyword, json_number_value(wanted), json_number_value(value));
+    else if (json_is_number(value) && strcmp(keyword, "multipleOf") == 0)
+        return schema_is_multiple(c, wanted, value, location->up, fits);
     else if (json_is_string(value))
         return fits_string(c, keyword, wanted, json_string_value(value), fits);
     else if (json_is_array(value) || json_is_object(value))
@@ -198,7 +201,7 @@ static enum osp_status fits_all(struct schema_compiler *c, json_t *schema, const
         if (!*fits)
             return OSP_OK;
         TRY(budget_spend(&c->budget, 8));
-        TRY(schema_fail_at(c, &at, fits_keyword(c, k, wanted, value, fits)));
+        TRY(schema_fail_at(c, &at, fits_keyword(c, k, wanted, value, &at, fits)));
     }
 out:
     return st;

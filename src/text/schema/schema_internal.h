@@ -8,7 +8,7 @@
 #include "text/grammar/grammar_internal.h"
 #include "text/schema/schema.h"
 
-enum { SCHEMA_POINTER_BYTES_MAX = 512 };
+enum { SCHEMA_POINTER_BYTES_MAX = 512, SCHEMA_IGNORED_BYTES_MAX = 256 };
 
 /* A location in the schema; on the stack. */
 struct location {
@@ -49,6 +49,8 @@ struct schema_compiler {
     char unsatisfiable_at[SCHEMA_POINTER_BYTES_MAX]; /* that location */
     char failed_at[SCHEMA_POINTER_BYTES_MAX];        /* location of the failure, or "" */
     bool has_location;                               /* the failure's message has its location */
+    /* Locations of keywords that are not enforced; borrowed; NULL: they are refused. */
+    struct buf *ignored;
 };
 
 enum { UNSET = -1 };
@@ -83,6 +85,14 @@ CHECKED enum osp_status schema_value(struct schema_compiler *c, json_t *schema,
 /* The same for a schema without $ref, allOf, anyOf and oneOf. */
 CHECKED enum osp_status schema_plain(struct schema_compiler *c, json_t *schema,
                                      const struct location *location, int32_t from, int32_t to);
+
+/* Adds a location to c->ignored, once. */
+void schema_note_ignored(struct schema_compiler *c, const struct location *location);
+/* schema_unique.c: from --array whose items are all different--> to, if the items are few enumerated
+ * values; *is_done says whether they are. */
+CHECKED enum osp_status schema_unique_array(struct schema_compiler *c, json_t *schema,
+                                            const struct location *location, int32_t from,
+                                            int32_t to, bool *is_done);
 
 /* schema_merge.c: plain schemas whose union has the same values as this one, as a new array.
  * Alternatives without a valid value are omitted. */
@@ -134,6 +144,15 @@ bool schema_is_annotation(const char *keyword);
 /* Values, schema_*.c: from --value--> to. */
 CHECKED enum osp_status schema_number(struct schema_compiler *c, const json_t *schema, bool integer,
                                       const struct location *location, int32_t from, int32_t to);
+/* The numbers that are multiples of `divisor`, without exponents. *n_digits: how many digits before
+ * the point may be counted, so that an intersection with this automaton has few enough states. */
+CHECKED enum osp_status schema_multiple(struct schema_compiler *c, const json_t *divisor,
+                                        bool integer, const struct location *location,
+                                        struct dfa **out, int *n_digits);
+/* Whether a number of an enum is a multiple. */
+CHECKED enum osp_status schema_is_multiple(struct schema_compiler *c, const json_t *divisor,
+                                           const json_t *value, const struct location *location,
+                                           bool *fits);
 CHECKED enum osp_status schema_string(struct schema_compiler *c, const json_t *schema,
                                       const struct location *location, int32_t from, int32_t to);
 CHECKED enum osp_status schema_object(struct schema_compiler *c, json_t *schema,

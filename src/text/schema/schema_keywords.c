@@ -40,6 +40,7 @@ static const struct keyword {
     {"prefixItems", SCHEMAS, TYPE_ARRAY},
     {"minItems", COUNT, TYPE_ARRAY},
     {"maxItems", COUNT, TYPE_ARRAY},
+    {"uniqueItems", FLAG, TYPE_ARRAY},
     {"minLength", COUNT, TYPE_STRING},
     {"maxLength", COUNT, TYPE_STRING},
     {"pattern", TEXT, TYPE_STRING},
@@ -48,6 +49,7 @@ static const struct keyword {
     {"maximum", NUMBER, TYPE_NUMBER},
     {"exclusiveMinimum", NUMBER, TYPE_NUMBER},
     {"exclusiveMaximum", NUMBER, TYPE_NUMBER},
+    {"multipleOf", NUMBER, TYPE_NUMBER},
 };
 
 static const char *const annotations[] = {
@@ -176,8 +178,6 @@ enum osp_status schema_check(struct schema_compiler *c, const json_t *schema,
         const char *kind;
 
         if (schema_is_annotation(name))
-            continue;
-        if (k == NULL && strcmp(name, "uniqueItems") == 0 && json_is_false(value))
             continue;
         if (k == NULL)
             return schema_reject(c, &here, "this keyword is not supported");

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "text/schema/schema_internal.h"
 
-enum { LOCATIONS_MAX = 64, IGNORED_BYTES_MAX = 256 };
+enum { LOCATIONS_MAX = 64 };
 
 /* What a step of a pointer leads to. */
 enum place_kind {
@@ -135,7 +135,7 @@ static void note(struct buf *ignored, const char *pointer)
     static const char MORE[] = ", ...";
     const char *what = pointer[0] != '\0' ? pointer : "the schema";
 
-    if (ignored->size_bytes + strlen(what) + 2 * sizeof MORE <= IGNORED_BYTES_MAX)
+    if (ignored->size_bytes + strlen(what) + 2 * sizeof MORE <= SCHEMA_IGNORED_BYTES_MAX)
         buf_printf(ignored, "%s%s", ignored->size_bytes > 0 ? ", " : "", what);
     else if (ignored->size_bytes == 0)
         buf_printf(ignored, "%.80s%s", what, MORE);
@@ -191,7 +191,7 @@ enum osp_status grammar_from_loose_schema(struct grammar **out, const char *json
     enum osp_status st;
 
     *out = NULL;
-    buf_init(&ignored, IGNORED_BYTES_MAX);
+    buf_init(&ignored, SCHEMA_IGNORED_BYTES_MAX);
     if (json_is_object(root)) {
         TRY(compile_rest(out, root, options, &ignored));
     } else {

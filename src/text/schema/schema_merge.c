@@ -171,6 +171,8 @@ static enum osp_status merge_keyword(struct schema_compiler *c, const char *k, j
         *out = merge_lists(a, b);
     else if (strcmp(k, "enum") == 0)
         *out = schema_common_values(a, b);
+    else if (strcmp(k, "uniqueItems") == 0)
+        *out = json_boolean(json_is_true(a) || json_is_true(b));
     else if (json_equal(a, b))
         *out = json_incref(a);
     else

@@ -10,69 +10,15 @@
 #include <string.h>
 
 #include "text/grammar/regex.h"
+#include "text/schema/schema_decimal.h"
 
-enum { FRACTION_DIGITS_MAX = 17, EXACT_DIGITS = 15, DECIMAL_BYTES = 400 };
+enum { FRACTION_DIGITS_MAX = DECIMAL_FRACTION_MAX, EXACT_DIGITS = 15 };
 
 /* Exponents are limited so that a number of 18 digits stays within the range of a double. */
 #define INTEGER_TEXT  "-?(?:0|[1-9][0-9]{0,17})"
 #define FRACTION_TEXT "(?:\\.[0-9]{1,17})?"
 #define EXPONENT_TEXT                                                                              \
     "(?:[eE](?:\\+?(?:[0-9]{1,2}|1[0-9]{2}|2[0-7][0-9])|-(?:[0-9]{1,2}|[12][0-9]{2})))?"
-
-/* The magnitude of a bound in decimal: digits before the point, without leading zeros except "0",
- * and after it, without trailing zeros. */
-struct decimal {
-    char whole[DECIMAL_BYTES], fraction[DECIMAL_BYTES];
-    bool is_negative, is_zero;
-};
-
-/* The shortest "%e" that reads back as the same number. */
-static void shortest(double value, char text[64])
-{
-    for (int digits = 0; digits < 18; digits++) {
-        snprintf(text, 64, "%.*e", digits, value);
-        if (strtod(text, NULL) == value)
-            return;
-    }
-}
-
-/* "1.25e-02" -> 0.0125. */
-static bool read_decimal(double value, struct decimal *d)
-{
-    char text[64], digits[64];
-    int n = 0, n_whole;
-    const char *at = text;
-
-    if (!isfinite(value) || fabs(value) >= 1e19 || (value != 0 && fabs(value) < 1e-15))
-        return false;
-    *d = (struct decimal){.is_negative = value < 0, .is_zero = value == 0};
-    shortest(fabs(value), text);
-    for (; *at != 'e' && *at != '\0'; at++)
-        if (*at != '.')
-            digits[n++] = *at;
-    n_whole = 1 + atoi(at + 1);
-    while (n > 1 && digits[n - 1] == '0')
-        n--;
-    for (int i = 0; i < n_whole; i++)
-        d->whole[i] = i < n ? digits[i] : '0';
-    if (n_whole <= 0)
-        d->whole[0] = '0';
-    if (d->is_zero)
-        return true;
-    at = d->fraction;
-    for (int i = n_whole; i < n; i++)
-        d->fraction[i - n_whole] = i < 0 ? '0' : digits[i];
-    return strlen(d->fraction) <= FRACTION_DIGITS_MAX;
-}
-
-/* Exact where a double would round. */
-static bool read_integer(json_int_t value, struct decimal *d)
-{
-    *d = (struct decimal){.is_negative = value < 0, .is_zero = value == 0};
-    snprintf(d->whole, sizeof d->whole, "%llu",
-             value < 0 ? 0ULL - (unsigned long long)value : (unsigned long long)value);
-    return true;
-}
 
 /* The shape of the numbers that are allowed. */
 struct number_spec {
@@ -178,7 +124,8 @@ static void drop_bar(struct buf *b)
 }
 
 /* Numbers without a sign that are at least `d`, or larger than it. */
-static void put_from(struct buf *b, const struct decimal *d, const struct number_spec *number_spec)
+static void put_from(struct buf *b, const struct schema_decimal *d,
+                     const struct number_spec *number_spec)
 {
     bool integer = number_spec->integer, strict = number_spec->strict;
 
@@ -197,7 +144,8 @@ static void put_from(struct buf *b, const struct decimal *d, const struct number
     buf_puts(b, ")|");
 }
 
-static void put_up_to(struct buf *b, const struct decimal *d, const struct number_spec *number_spec)
+static void put_up_to(struct buf *b, const struct schema_decimal *d,
+                      const struct number_spec *number_spec)
 {
     bool has_fraction = d->fraction[0] != '\0', integer = number_spec->integer,
          strict = number_spec->strict;
@@ -228,7 +176,7 @@ static void put_any(struct buf *b, const struct number_spec *number_spec)
 }
 
 /* All numbers that satisfy the bound, with their sign. */
-static void put_bound(struct buf *b, const struct decimal *d, bool lower,
+static void put_bound(struct buf *b, const struct schema_decimal *d, bool lower,
                       const struct number_spec *number_spec)
 {
     /* All numbers of the opposite sign satisfy the bound */
@@ -275,7 +223,7 @@ static void to_integer(struct bound *b, bool lower)
 
 /* Decimals with at most 15 digits are exact to 15 digits as doubles. A longer decimal below an
  * exclusive bound may be rounded to the bound itself, which must not be allowed. */
-static bool set_fraction(struct number_spec *number_spec, const struct decimal *d)
+static bool set_fraction(struct number_spec *number_spec, const struct schema_decimal *d)
 {
     size_t n_whole = strlen(d->whole);
 
@@ -296,15 +244,16 @@ static enum osp_status bound_dfa(struct schema_compiler *c, struct bound bound, 
                                  struct number_spec number_spec, const struct location *location,
                                  struct dfa **out)
 {
-    struct decimal d;
+    struct schema_decimal d;
     struct buf regex;
     enum osp_status st = OSP_OK;
 
     buf_init(&regex, REGEX_BYTES_MAX);
     if (number_spec.integer && json_is_real(bound.number))
         to_integer(&bound, lower);
-    if (!(json_is_integer(bound.number) ? read_integer(json_integer_value(bound.number), &d)
-                                        : read_decimal(bound.value, &d)))
+    if (!(json_is_integer(bound.number)
+              ? schema_decimal_integer(json_integer_value(bound.number), &d)
+              : schema_decimal_read(bound.value, &d)))
         TRY(schema_reject(c, location,
                           "bounds of a number need fewer than 20 digits before the decimal point "
                           "and at most 17 after it"));
@@ -322,11 +271,12 @@ out:
 /* *out: NULL when no number is between the bounds. Bounds on both sides limit the number of digits,
  * so that the full range of 64 bits can be allowed. */
 static enum osp_status bounded(struct schema_compiler *c, const struct bound *ends, bool integer,
-                               const struct location *location, struct dfa **out)
+                               int n_digits, const struct location *location, struct dfa **out)
 {
     bool merge_values = !isnan(ends[0].value) && !isnan(ends[1].value);
-    struct number_spec number_spec = {.integer = integer,
-                                      .digits_max = SCHEMA_DIGITS_MAX + merge_values};
+    struct number_spec number_spec = {
+        .integer = integer,
+        .digits_max = n_digits < SCHEMA_DIGITS_MAX ? n_digits : SCHEMA_DIGITS_MAX + merge_values};
     struct dfa *min_count = NULL, *max_count = NULL;
     enum osp_status st = OSP_OK;
 
@@ -346,19 +296,61 @@ out:
     return st;
 }
 
+static bool has_bounds(const struct bound *ends)
+{
+    return !isnan(ends[0].value) || !isnan(ends[1].value);
+}
+
+/* Numbers without an exponent that have at most n_digits before the point. */
+static enum osp_status counted(struct schema_compiler *c, bool integer, int n_digits,
+                               struct dfa **out)
+{
+    char regex[80];
+
+    snprintf(regex, sizeof regex, "-?(?:0|[1-9][0-9]{0,%d})%s", n_digits - 1,
+             integer ? "" : FRACTION_TEXT);
+    return regex_compile(out, regex, strlen(regex), (struct regex_options){false}, &c->budget);
+}
+
+/* *out: NULL when no number fits. */
+static enum osp_status multiples(struct schema_compiler *c, const json_t *schema,
+                                 const struct bound *ends, bool integer,
+                                 const struct location *location, struct dfa **out)
+{
+    struct dfa *multiple = NULL, *range = NULL;
+    int n_digits;
+    enum osp_status st;
+
+    *out = NULL;
+    TRY(schema_multiple(c, json_object_get(schema, "multipleOf"), integer, location, &multiple,
+                        &n_digits));
+    if (has_bounds(ends))
+        TRY(bounded(c, ends, integer, n_digits, location, &range));
+    else
+        TRY(counted(c, integer, n_digits, &range));
+    if (range != NULL)
+        st = schema_intersect(c, location, out, multiple, range);
+out:
+    dfa_free(multiple);
+    dfa_free(range);
+    return st;
+}
+
 enum osp_status schema_number(struct schema_compiler *c, const json_t *schema, bool integer,
                               const struct location *location, int32_t from, int32_t to)
 {
     static const char whole[] = INTEGER_TEXT, any[] = INTEGER_TEXT FRACTION_TEXT EXPONENT_TEXT;
     const struct bound ends[2] = {bound_of(schema, true), bound_of(schema, false)};
+    const bool is_multiple = json_object_get(schema, "multipleOf") != NULL;
     struct dfa *dfa;
     int32_t term;
     enum osp_status st;
 
-    if (isnan(ends[0].value) && isnan(ends[1].value)) {
+    if (!has_bounds(ends) && !is_multiple) {
         TRY(schema_regex_term(c, integer ? whole : any, &term));
     } else {
-        TRY(bounded(c, ends, integer, location, &dfa));
+        TRY(is_multiple ? multiples(c, schema, ends, integer, location, &dfa)
+                        : bounded(c, ends, integer, SCHEMA_DIGITS_MAX, location, &dfa));
         if (dfa == NULL)
             return OSP_OK;
         TRY(grammar_add_dfa(c->g, dfa, false, &c->budget, &term));

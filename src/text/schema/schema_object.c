@@ -327,8 +327,13 @@ enum osp_status schema_array(struct schema_compiler *c, json_t *schema,
 {
     struct counts n = {0, 0, 0};
     int32_t open, first;
+    bool is_done = false;
     enum osp_status st;
 
+    if (json_is_true(json_object_get(schema, "uniqueItems")))
+        TRY(schema_unique_array(c, schema, location, from, to, &is_done));
+    if (is_done)
+        return OSP_OK;
     TRY(count_items(c, schema, location, &n));
     if (n.min_count > n.max_count)
         return OSP_OK;
