@@ -76,6 +76,15 @@ static __device__ __forceinline__ void add_rank(struct norm_regs *sum, float gat
         sum->at[k] = __fmaf_rn(gate, part.at[k], sum->at[k]);
 }
 
+static __device__ __forceinline__ void store_normed(float *x, float *y, int i, float sum,
+                                                    float normed, int left)
+{
+    if (has_number(left, i)) {
+        x[i * NORM_THREADS] = sum;
+        y[i * NORM_THREADS] = normed;
+    }
+}
+
 /* Everything but the expert outputs may be read before pdl_wait(): the down kernel triggers this
  * launch after its own pdl_wait(), when all earlier kernels have completed. */
 static __global__ void __launch_bounds__(NORM_THREADS)
@@ -83,7 +92,6 @@ static __global__ void __launch_bounds__(NORM_THREADS)
                      const __grid_constant__ struct decode_rows rows, float inverse_n)
 {
     __shared__ __align__(16) float smem[NORM_THREADS / WARP_LANES];
-
     if ((int)blockIdx.x >= live_rows(p.e.n_live, (int)gridDim.x))
         return;
     const int n = p.e.n_columns, first = (int)blockIdx.x * n + (int)threadIdx.x;
@@ -97,7 +105,6 @@ static __global__ void __launch_bounds__(NORM_THREADS)
         normed_out = p.normed == NULL ? 0 : n_rounded - (int)threadIdx.x;
     const struct norm_regs regs = load_partial(x, has_x ? left : 0);
     struct norm_regs sum = {};
-    float factor;
 
     materialize_ranks(&ranks);
     materialize(x);
@@ -128,15 +135,13 @@ static __global__ void __launch_bounds__(NORM_THREADS)
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++)
         sum.at[i] = regs.at[i] + sum.at[i];
-    factor = factor_of(sum_of_threads(squares_of_regs(&sum), smem), inverse_n, rows.eps);
+    const float factor =
+        factor_of(sum_of_threads(squares_of_regs(&sum), smem), inverse_n, rows.eps);
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++) {
         const float number = normed(sum.at[i], factor, weights.at[i]);
 
-        if (has_number(left, i)) {
-            x[i * NORM_THREADS] = sum.at[i];
-            y[i * NORM_THREADS] = number;
-        }
+        store_normed(x, y, i, sum.at[i], number, left);
         if (has_number(normed_out, i))
             normed_to[i * NORM_THREADS] = has_number(left, i) ? half_bits(number) : 0;
     }

@@ -88,7 +88,6 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
 
     if (KIND == ROWS_ANY && n_tokens <= 0) /* all tokens of the group are padding */
         return;
-
     ring_begin(&ring, (char *)shared, items, n_parts, n_units);
     struct rows_ready ready = ready_rows(p.rows, first, n_tokens, n_units);
     /* The previous value of this thread's first output. */

@@ -1,6 +1,6 @@
-/* Merges the states of an automaton that accept the same texts: Moore's partition refinement. States
- * begin in two classes, accepting or not; a class is split while two of its states go to different
- * classes with the same byte. */
+/* Merges the states of an automaton that accept the same texts: Moore's partition refinement.
+ * States begin in two classes, accepting or not; a class is split while two of its states go to
+ * different classes with the same byte. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -88,8 +88,8 @@ CHECKED enum osp_status schema_plain(struct schema_compiler *c, json_t *schema,
 
 /* Adds a location to c->ignored, once. */
 void schema_note_ignored(struct schema_compiler *c, const struct location *location);
-/* schema_unique.c: from --array whose items are all different--> to, if the items are few enumerated
- * values; *is_done says whether they are. */
+/* schema_unique.c: from --array whose items are all different--> to, if the items are few
+ * enumerated values; *is_done says whether they are. */
 CHECKED enum osp_status schema_unique_array(struct schema_compiler *c, json_t *schema,
                                             const struct location *location, int32_t from,
                                             int32_t to, bool *is_done);

@@ -1,6 +1,7 @@
-/* uniqueItems: true. Where the items are a few enumerated values (an enum, constants, booleans), the
- * positions of the array are the subsets of values that it has. Elsewhere no automaton of bearable
- * size exists: the keyword is then listed as ignored, or refused where nothing is. */
+/* uniqueItems: true. Where the items are a few enumerated values (an enum, constants, booleans),
+ * the positions of the array are the subsets of values that it has. For others an automaton would
+ * be too large: the keyword is then listed as ignored, or refused if the caller wants no such
+ * list. */
 #include "text/schema/schema_internal.h"
 
 #include <string.h>
