@@ -424,7 +424,7 @@ test-web: build $(WEB_VENV)/stamp ## Optional: the chat page in headless Chromiu
 	@$(WEB_VENV)/bin/python -m pytest -q -p no:cacheprovider --timeout 300 tests/web
 
 .PHONY: test-quick
-test-quick: tests check-layers check-words check-format units ## Only the source checks and the unit tests
+test-quick: tests check-layers check-functions check-words check-format units ## Only the source checks and the unit tests
 
 .PHONY: units
 units: $(UNITS) $(HOST_TESTS)
@@ -492,6 +492,10 @@ check-neon: ## Cross-compile the NEON kernels and run their tests under qemu-use
 .PHONY: check-layers
 check-layers: ## Check that includes follow the layers of ARCHITECTURE.md
 	@tools/check_layers
+
+.PHONY: check-functions
+check-functions: ## Check that functions have at most 60 lines
+	@tools/check_functions
 
 .PHONY: check-words
 check-words: ## Check that no replaced name and no long line is in the tree
