@@ -60,6 +60,8 @@ LLAMA = [
     "-m MODEL --no-context-shift --cache-reuse 256 --swa-full --cache-ram 8192 --ctx-checkpoints 32",
     "-m MODEL --reasoning-budget -1 --reasoning-format auto --timeout 600 --no-mmap --mlock -t -1 -np -1",
     "-m MODEL --n-cpu-moe 36 -ctk f16 -ctv f16 -sm layer -mg 0 -ts 1,1 -dev CUDA0 --fit on -kvu",
+    "-m MODEL -fa on -ctk q8_0 -ctv q8_0",
+    "-m MODEL -ctk q8_0 --cache-type-v q4_0",
     "-m MODEL -md draft.gguf --draft-max 16 --draft-min 4 -ngld 99 -n -1 -s 42 --log-disable",
     "-m MODEL --no-mmproj --no-kv-offload -lv 4 --log-file server.log --log-timestamps --no-slots --offline",
 ]
@@ -79,6 +81,7 @@ REFUSED = [
     ("-m MODEL --embedding --pooling mean", "no embedding or reranking models"),
     ("-m MODEL --rpc 192.168.88.10:50052", "one engine on one device"),
     ("-m MODEL --grammar-file json.gbnf", "grammar"),
+    ("-m MODEL -ctk q8_0 -ctv f16", "KV cache types q8_0 and f16: keys and values must have the same type"),
 ]
 
 

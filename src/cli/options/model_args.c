@@ -97,28 +97,43 @@ static const char *known_load_format(const char *given)
     return "safetensors";
 }
 
-/* f16 is the default of llama-server, so pasted command lines name it. */
+/* KV cache types of other servers in pasted command lines, and the nearest one of osprey. f16 is
+ * llama-server's default. */
+static const struct kv_type {
+    const char *theirs, *ours;
+} KV_TYPES[] = {
+    {"f16", "bf16"},   {"float16", "bf16"}, {"half", "bf16"},   {"q8_0", "fp8"},
+    {"q5_0", "fp8"},   {"q5_1", "fp8"},     {"q4_0", "fp8"},    {"q4_1", "fp8"},
+    {"iq4_nl", "fp8"}, {"fp8_e5m2", "fp8"}, {"fp8_inc", "fp8"},
+};
+
 static const char *known_kv_type(const char *given)
 {
-    if (!given || strcmp(given, "f16") != 0)
-        return given;
-    fprintf(stderr, "osprey: KV cache type f16 is not supported; osprey uses bf16\n");
-    return "bf16";
+    for (size_t i = 0; given && i < sizeof KV_TYPES / sizeof KV_TYPES[0]; i++)
+        if (strcmp(given, KV_TYPES[i].theirs) == 0)
+            return KV_TYPES[i].ours;
+    return given;
 }
 
 enum osp_status model_args_kv_type(const char **out, const struct model_args *args)
 {
     const char *given[] = {args->options.kv_cache_dtype, args->cache_type_k, args->cache_type_v};
+    const char *first = NULL;
 
     *out = NULL;
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
-        if (*out && given[i] && strcmp(*out, given[i]) != 0)
+        const char *known = known_kv_type(given[i]);
+
+        if (*out && known && strcmp(*out, known) != 0)
             return fail(OSP_EINVAL,
-                        "KV cache types %s and %s: keys and values must have the same type", *out,
+                        "KV cache types %s and %s: keys and values must have the same type", first,
                         given[i]);
-        *out = given[i] ? given[i] : *out;
+        if (known && known != given[i] && !*out)
+            fprintf(stderr, "osprey: KV cache type %s is not supported; osprey uses %s\n", given[i],
+                    known);
+        first = first ? first : given[i];
+        *out = known ? known : *out;
     }
-    *out = known_kv_type(*out);
     return OSP_OK;
 }
 
