@@ -221,8 +221,11 @@ static bool key_admitted(struct server *s, struct http_exchange *x, const struct
     if (s->keys.n == 0 || key >= 0 || is_open(r) || strcmp(r->method, "OPTIONS") == 0)
         return true;
     http_add_header(x, "www-authenticate", "Bearer");
-    refuse(x, 401, "invalid_api_key",
-           "the API key is missing or wrong: send Authorization: Bearer KEY");
+    refuse(
+        x, 401, "invalid_api_key",
+        r->fields[HTTP_AUTHORIZATION] /* LiteLLM knows this error by its first words */
+            ? "Incorrect API key provided; send a key of this server as Authorization: Bearer KEY"
+            : "no API key was sent; send a key of this server as Authorization: Bearer KEY");
     return false;
 }
 

@@ -4,9 +4,11 @@ both take. Each uses the server as its documentation says, with nothing changed 
 import enum
 
 import instructor
+import litellm
 import openai
 import pydantic
 import pytest
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
@@ -116,3 +118,53 @@ def test_instructor_streams_a_partial_model(teacher):
     people = list(teacher.create_partial(model="osprey-nano", response_model=Person, max_retries=0, strict=False,
                                          messages=[{"role": "user", "content": "Describe a person."}]))
     assert len(people) > 1 and Person.model_validate(people[-1].model_dump())
+
+
+def test_langchain_knows_a_prompt_that_is_too_long(server, start_server):
+    """LangChain finds the error by its text and raises its own, by which an agent shortens its history."""
+    small = start_server("--max-model-len", "512")
+    chat = ChatOpenAI(base_url=f"{small.url}/v1", api_key="none", model="osprey-nano", max_retries=0, timeout=60)
+    with pytest.raises(ContextOverflowError):
+        chat.invoke("one two three " * 1000)
+    with pytest.raises(ContextOverflowError):
+        list(chat.stream("one two three " * 1000))
+
+
+def ask_litellm(server, model="openai/osprey-nano", **options):
+    return litellm.completion(model=model, api_base=f"{server.url}/v1", api_key="none", timeout=60, num_retries=0,
+                              **options)
+
+
+def test_litellm_answers(server):
+    messages = [{"role": "user", "content": QUESTION}]
+    answer = ask_litellm(server, messages=messages, temperature=0)
+    assert "Paris" in answer.choices[0].message.content and answer.choices[0].message.reasoning_content
+    assert answer.usage.prompt_tokens > 10
+    chunks = list(ask_litellm(server, messages=messages, temperature=0, stream=True))
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == answer.choices[0].message.content
+
+
+def test_litellm_calls_a_tool(server):
+    answer = ask_litellm(server, messages=[{"role": "user", "content": WEATHER}], tool_choice="required", tools=[
+        {"type": "function", "function": {"name": "get_weather", "parameters": {
+            "type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}}}])
+    call = answer.choices[0].message.tool_calls[0]
+    assert call.function.name == "get_weather" and call.function.arguments in ('{"city":"Oslo"}', '{"city":"Rome"}',
+                                                                               '{"city": "Oslo"}', '{"city": "Rome"}')
+
+
+def test_litellm_knows_a_prompt_that_is_too_long(start_server):
+    small = start_server("--max-model-len", "512")
+    with pytest.raises(litellm.ContextWindowExceededError):
+        ask_litellm(small, messages=[{"role": "user", "content": "one two three " * 1000}])
+
+
+def test_litellm_knows_other_errors(server, start_server):
+    messages = [{"role": "user", "content": "Hi"}]
+    with pytest.raises(litellm.BadRequestError):
+        ask_litellm(server, messages=messages, temperature=3)
+    with pytest.raises(litellm.NotFoundError):
+        ask_litellm(server, model="openai/no-such-model", messages=messages)
+    locked = start_server("--api-key", "secret")
+    with pytest.raises(litellm.AuthenticationError):
+        ask_litellm(locked, messages=messages)
