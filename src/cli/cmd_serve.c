@@ -232,8 +232,10 @@ static enum osp_status serve(const struct serve_args *args,
     struct serving s = {.args = args, .positional = positional};
     struct serve_options opt = options_of(&s);
     struct server *server = NULL;
+    const char *path;
     enum osp_status st;
 
+    TRY(model_args_path(&path, &args->model, positional)); /* before clients can connect */
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);
     if (st == OSP_OK && *forced)

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 
-enum { PLACES_TEXT_BYTES_MAX = 64 * 1024 };
+enum { PLACES_MAX = 8, PLACES_TEXT_BYTES_MAX = 64 * 1024 };
 
 /* Paths from the folder of the library or the program to the model. */
 static const char *const relative_places[] = {
@@ -24,22 +24,48 @@ static const char *const relative_places[] = {
 };
 
 struct search {
-    char *found;       /* NULL until a place holds a model */
-    struct buf places; /* tried so far, for the message */
+    char *found;              /* NULL until a place holds a model */
+    char *places[PLACES_MAX]; /* tried so far, each once */
+    int n_places;
 };
+
+static bool was_tried(const struct search *l, const char *path)
+{
+    for (int i = 0; i < l->n_places; i++)
+        if (strcmp(l->places[i], path) == 0)
+            return true;
+    return false;
+}
 
 /* Tries `path` and takes ownership of it. */
 static void try_path(struct search *l, char *path)
 {
     char *config = path_join(path, "config.json");
 
-    if (l->found == NULL && path_is_file(config)) {
+    if (l->found == NULL && path_is_file(config))
         l->found = path;
-    } else {
-        buf_printf(&l->places, "%s%s", l->places.size_bytes > 0 ? ", " : "", path);
+    else if (l->n_places < PLACES_MAX && !was_tried(l, path))
+        l->places[l->n_places++] = path;
+    else
         free(path);
-    }
     free(config);
+}
+
+/* `folder`, which has no links, joined with `relative`; each leading ".." takes off a component,
+ * so that one place has one name. */
+static char *place_of(const char *folder, const char *relative)
+{
+    char *base = mem_strdup(folder), *place;
+
+    for (; strncmp(relative, "../", 3) == 0; relative += 3) {
+        char *slash = strrchr(base, '/');
+
+        if (slash != NULL)
+            *slash = '\0';
+    }
+    place = mem_printf("%s/%s", base, relative);
+    free(base);
+    return place;
 }
 
 /* Tries the places near the file at `path`, a program or a library. */
@@ -55,7 +81,7 @@ static void try_near(struct search *l, const char *path)
     *slash = '\0';
     for (size_t i = 0; i < sizeof relative_places / sizeof relative_places[0]; i++)
         if (l->found == NULL)
-            try_path(l, path_join(real, relative_places[i]));
+            try_path(l, place_of(real, relative_places[i]));
     free(real);
 }
 
@@ -70,27 +96,39 @@ static void try_all(struct search *l)
         try_near(l, "/proc/self/exe");
 }
 
+static enum osp_status not_found(const struct search *l)
+{
+    struct buf places;
+    enum osp_status st;
+
+    buf_init(&places, PLACES_TEXT_BYTES_MAX);
+    for (int i = 0; i < l->n_places; i++)
+        buf_printf(&places, "%s%s", i > 0 ? ", " : "", l->places[i]);
+    st = fail(OSP_ENOTFOUND,
+              "no bundled model: no config.json in %s; name a checkpoint folder or set "
+              "OSPREY_MODEL_DIR",
+              buf_text(&places));
+    buf_release(&places);
+    return st;
+}
+
 enum osp_status bundled_model_path(char **out)
 {
     const char *given = getenv("OSPREY_MODEL_DIR");
     struct search l = {.found = NULL};
-    enum osp_status st = OSP_OK;
 
-    buf_init(&l.places, PLACES_TEXT_BYTES_MAX);
     if (given != NULL && given[0] != '\0')
         try_path(
             &l,
             mem_strdup(given)); /* a folder that was named must hold it: no other place is tried */
     else
         try_all(&l);
-    if (l.found == NULL)
-        st = fail(OSP_ENOTFOUND,
-                  "no bundled model: no config.json in %s; name a checkpoint folder or set "
-                  "OSPREY_MODEL_DIR",
-                  buf_text(&l.places));
     *out = l.found;
-    buf_release(&l.places);
-    return st;
+    if (l.found == NULL)
+        (void)not_found(&l);
+    for (int i = 0; i < l.n_places; i++)
+        free(l.places[i]);
+    return l.found != NULL ? OSP_OK : OSP_ENOTFOUND;
 }
 
 static bool is_tokenizer_name(const char *name)

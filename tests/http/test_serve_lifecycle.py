@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -182,6 +183,23 @@ def test_no_clients_no_waiting(start_server):
     began = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - began < 20  # not the 30 s that streams would get
+
+
+@pytest.mark.parametrize("model", ["/nowhere", "nobody/nothing"])
+def test_a_missing_model_is_found_before_clients_connect(model, tmp_path):
+    done = run("serve", model, "--port", "0", environment={"HF_HUB_CACHE": str(tmp_path)})
+    assert done.returncode == 1 and model in done.stderr
+    assert "listening" not in done.stderr
+
+
+def test_the_bundled_model_is_missing(tmp_path):
+    program = tmp_path / "bin" / "osprey"
+    program.parent.mkdir()
+    shutil.copy(PROGRAM, program)
+    done = subprocess.run([program, "tokenize"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    places = re.search("no config.json in (.*); name a checkpoint", done.stderr)[1].split(", ")
+    assert done.returncode == 1 and len(places) == len(set(places)) == 4, places
+    assert str(tmp_path / "models" / "osprey-nano") in places and ".." not in done.stderr
 
 
 def test_port_in_use(server):
