@@ -170,7 +170,7 @@ static void answer_unmatched(struct http_exchange *x, const struct http_request 
     buf_init(&methods, ALLOW_BYTES_MAX);
     list_methods(&methods, r->path);
     if (strcmp(r->method, "OPTIONS") == 0 && (methods.size_bytes > 0 || *r->path == '*')) {
-        answer_options(x, methods.size_bytes ? methods.data : "GET, HEAD, POST, OPTIONS");
+        answer_options(x, methods.size_bytes ? methods.data : HTTP_METHODS);
     } else if (methods.size_bytes > 0) {
         http_add_header(x, "allow", methods.data);
         api_error_set(&e, 405, "method_not_allowed",

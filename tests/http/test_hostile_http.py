@@ -49,7 +49,7 @@ def status_of(answer):
 
 
 # Of what is refused before there is a request: nothing of it can be a parameter's fault.
-CODES = {408: "request_timeout", 413: "body_too_large", 414: "url_too_long", 415: "unsupported_media_type", 417: "expectation_failed",
+CODES = {405: "method_not_allowed", 408: "request_timeout", 413: "body_too_large", 414: "url_too_long", 415: "unsupported_media_type", 417: "expectation_failed",
          431: "headers_too_large", 501: "not_implemented", 505: "http_version_not_supported"}
 
 
@@ -75,6 +75,8 @@ CASES = {
     "no version": (b"GET /health\r\n\r\n", 400),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
     "TLS": (b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", 400),
+    "CONNECT": (b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", 405),
+    "CONNECT to a path": (b"CONNECT /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
     "no host": (b"GET /health HTTP/1.1\r\n\r\n", 400),
     "two hosts": (GET + b"Host: localhost\r\n\r\n", 400),
     "a stranger's host": (b"GET /health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 403),

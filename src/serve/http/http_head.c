@@ -6,6 +6,17 @@
 #include "base/memory.h"
 #include "serve/http/http_parse.h"
 
+/* The target of CONNECT is a host and a port (RFC 9110, section 9.3.6). */
+static int check_connect(struct http_parser *p)
+{
+    const char *target = p->request.target, *port = strrchr(target, ':');
+    char name[256];
+
+    if (!port || port[1] == '\0' || !http_host_name(target, name, sizeof name))
+        return http_parse_reject(p, 400, "the target of CONNECT must be host:port");
+    return http_parse_reject(p, 405, "the method CONNECT is not supported: this is not a proxy");
+}
+
 /* Accepts "http://host/path?query", "/path?query" and, for OPTIONS, "*". */
 static int check_target(struct http_parser *p)
 {
@@ -16,6 +27,8 @@ static int check_target(struct http_parser *p)
     if (!target)
         return http_parse_reject(p, 400,
                                  "the request has no target; expected a path such as /v1/models");
+    if (strcmp(r->method, "CONNECT") == 0)
+        return check_connect(p);
     if (strncasecmp(target, "http://", 7) == 0) {
         path = target + 7 + strcspn(target + 7, "/?");
         r->authority = mem_strndup(target + 7, (size_t)(path - target - 7));

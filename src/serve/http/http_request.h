@@ -19,6 +19,9 @@ enum {
     HTTP_BODY_FREE_BYTES = 64 << 10
 };
 
+/* The methods that some route has. */
+#define HTTP_METHODS "GET, HEAD, POST, DELETE, OPTIONS"
+
 /* The header fields that are stored. X(member, name, may appear only once) */
 #define HTTP_FIELD_LIST(X)                                                                         \
     X(HTTP_HOST, "host", true)                                                                     \

@@ -174,11 +174,17 @@ static const char *refusal_code(int status)
         int status;
         const char *code;
     } CODES[] = {
-        {400, "malformed_request"},      {408, "request_timeout"},
-        {413, "body_too_large"},         {414, "url_too_long"},
-        {415, "unsupported_media_type"}, {417, "expectation_failed"},
-        {431, "headers_too_large"},      {501, "not_implemented"},
-        {503, "body_memory_exhausted"},  {505, "http_version_not_supported"},
+        {400, "malformed_request"},
+        {405, "method_not_allowed"},
+        {408, "request_timeout"},
+        {413, "body_too_large"},
+        {414, "url_too_long"},
+        {415, "unsupported_media_type"},
+        {417, "expectation_failed"},
+        {431, "headers_too_large"},
+        {501, "not_implemented"},
+        {503, "body_memory_exhausted"},
+        {505, "http_version_not_supported"},
     };
 
     for (size_t i = 0; i < sizeof CODES / sizeof CODES[0]; i++)
@@ -206,6 +212,8 @@ void http_refuse(struct http_conn *c, int status, const char *why)
     http_exchange_begin(c);
     r->keep_alive = false;
     r->method = r->method ? r->method : "-";
+    if (status == 405)
+        http_add_header(&c->exchange, "allow", HTTP_METHODS);
     api_error_set(&e, status, refusal_code(status), "%s", why);
     write_error(&c->exchange, &e);
     if (c->state == CONN_CLOSED)
