@@ -497,7 +497,7 @@ def test_timings_and_usage_so_far(server, client):
         ({"prompt": [[2048]]}, "prompt[0]", "integer from 0 to 2047"),
         ({"prompt": [1.5]}, "prompt", "integer"),
         ({"prompt": ["a"] * 65}, "prompt", "65 prompts, at most 64"),
-        ({"prompt": ["a"] * 64, "n": 3}, "n", "the limit of 128"),
+        ({"prompt": ["a"] * 64, "n": 3}, "n", "the limit of 128 choices in a request (16 for each prompt)"),
         ({"prompt": "a", "n": 17}, "n", "from 1 to 16"),
         ({"prompt": "a", "best_of": 2}, "best_of", "must be equal to n"),
         ({"prompt": "a", "best_of": 2, "n": 3}, "best_of", "must be equal to n, which is 3"),

@@ -277,10 +277,11 @@ static enum osp_status check_combination(const struct job *job)
         return fail(OSP_EUNSUPPORTED,
                     "best_of: must be equal to n, which is %d: choices are not ranked", n);
     if (c->n_prompts * n > ALL_CHOICES_MAX)
-        return fail(
-            OSP_EINVAL,
-            "n: %d choices for each of %d prompts exceed the limit of %d choices in a request", n,
-            c->n_prompts, ALL_CHOICES_MAX);
+        return fail(OSP_EINVAL,
+                    "n: %d choices for each of %d prompts exceed the limit of %d choices in a "
+                    "request (%d for "
+                    "each prompt)",
+                    n, c->n_prompts, ALL_CHOICES_MAX, CHOICES_MAX);
     if (job->params.options.prompt_only && !c->echo && !job->params.wants_prompt_logprobs)
         return fail(
             OSP_EINVAL,
