@@ -14,7 +14,8 @@
 
 struct serve_args {
     struct model_args model;
-    const char *host, *names, *api_key, *api_key_file, *allowed_origins, *log_level;
+    const char *host, *names, *api_key, *api_key_file, *allowed_origins;
+    const char *log_level, *log_format;
     int port, queue, request_s, limit_s, idle_s, stall_s, shutdown_s;
     int stored, stored_age_s;
     int64_t body_bytes_max, bodies_bytes_max, answers_bytes_max, stored_bytes_max;
@@ -127,6 +128,7 @@ static const struct option_row OPTIONS[] = {
              "allow core dumps, which contain prompts, outputs and API keys; by default a server "
              "that crashes writes none"),
     LOG_LEVEL_ROWS(T),
+    LOG_FORMAT_ROW(T),
     {0},
 };
 
@@ -150,13 +152,27 @@ static void on_ready(void *ctx, const char *url)
 
     printf("%s\n", url);
     fflush(stdout);
-    if (s->args->quiet)
+    if (s->args->quiet || log_get_format() != LOG_PLAIN)
         return;
     fprintf(stderr,
             "try: curl %s/v1/chat/completions -H 'Content-Type: application/json' "
             "-d '{\"messages\":[{\"role\":\"user\",\"content\":\"What is the capital of "
             "France?\"}]}'\n",
             url);
+}
+
+static void log_model(const struct osp_model_info *info)
+{
+    struct log_fields f = {0};
+
+    log_put_text(&f, "model", info->name);
+    log_put_text(&f, "device", info->device);
+    log_put_int(&f, "weight_bytes", (int64_t)info->weight_bytes);
+    log_put_int(&f, "kv_cache_bytes", (int64_t)info->kv_cache_bytes);
+    log_put_text(&f, "kv_cache_dtype", info->kv_cache_dtype);
+    log_put_int(&f, "context_tokens", info->context_tokens_max);
+    log_put_decimal(&f, "load_seconds", info->load_seconds);
+    log_event(LOG_INFO, "model loaded", &f);
 }
 
 static void print_model(const struct serve_args *args, const struct osp_model *model)
@@ -167,6 +183,10 @@ static void print_model(const struct serve_args *args, const struct osp_model *m
     if (args->quiet)
         return;
     osp_model_get_info(model, &info);
+    if (log_get_format() == LOG_JSON) {
+        log_model(&info);
+        return;
+    }
     fprintf(
         stderr,
         "%s on %s: %s of weights, up to %s of KV cache (%s), context length %d tokens, loaded in "
@@ -253,7 +273,8 @@ static int cmd_serve(int argc, char **argv)
     bool forced = false;
 
     if (options_parse(&command_serve, argc, argv, &args, &positional) != OSP_OK ||
-        log_level_set(args.log_level, args.quiet) != OSP_OK)
+        log_level_set(args.log_level, args.quiet) != OSP_OK ||
+        log_format_set(args.log_format) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (!args.core_dumps)
         process_forbid_core_dumps(); /* the worker process inherits the limit */

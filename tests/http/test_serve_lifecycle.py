@@ -119,6 +119,41 @@ def test_log_lines_have_date_and_client(start_server):
     assert rest.startswith("http id=req-") and f" peer={client} " in rest
 
 
+@pytest.mark.parametrize("worker", ["on", "off"])  # the worker process logs the memory plan
+def test_log_lines_as_json(start_server, worker):
+    server = start_server("--log-format", "json", "--host", "0.0.0.0", "--worker", worker)
+    answer = server.client().chat.completions.create(model="osprey-nano", messages=TASK, max_tokens=2)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("GET", "/" + "x" * 3000)
+    assert connection.getresponse().status == 404
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
+        s.sendall(b"nonsense\r\n\r\n")
+        while s.recv(4096):
+            pass
+    assert server.stop() == 0
+    lines = [json.loads(line) for line in server.log]  # every line is an object
+    assert all(line["level"] in ("error", "warn", "info") and line["message"] for line in lines)
+    assert any(line["message"] == "memory plan:" for line in lines)
+    assert all(datetime.datetime.fromisoformat(line["time"]).tzinfo for line in lines)
+    asked, missing, refused = [line for line in lines if line["message"] == "http"]
+    assert asked["id"].startswith("req-") and asked["peer"].startswith("127.0.0.1:") and asked["key"] == "-"
+    assert (asked["method"], asked["path"], asked["status"]) == ("POST", "/v1/chat/completions", 200)
+    assert asked["ms"] >= asked["generation_ms"] >= 0 and asked["finish"] == "length"
+    assert (asked["prompt_tokens"], asked["tokens"]) == (answer.usage.prompt_tokens, 2)
+    assert missing["path"] == "/" + "x" * 1022 and missing["status"] == 404
+    assert refused["refused"] is True and refused["status"] == 400 and refused["reason"]
+    assert [line["model"] for line in lines if line["message"] == "model loaded"] == ["osprey-nano"]
+    assert any("without an API key" in line["message"] and line["level"] == "warn" for line in lines)
+
+
+@pytest.mark.parametrize("worker", ["on", "off"])
+def test_errors_of_the_start_as_json(worker, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    done = run("serve", str(tmp_path), "--port", "0", "--worker", worker, "--log-format", "json")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode == 1 and lines[-1]["level"] == "error" and str(tmp_path) in lines[-1]["message"]
+
+
 def test_a_deadline_ends_streams_with_an_error(start_server):
     server = start_server("--shutdown-timeout", "0")
     chunks, began = [], threading.Event()
@@ -310,6 +345,7 @@ def test_wrong_command_lines():
         (["serve", "--nnodes", "2"], 2, "only the value 1 is supported"),
         (["serve", "openai/gpt-oss-20b", "--port", "0"], 1, "hf download openai/gpt-oss-20b"),
         (["serve", "/nowhere", "--port", "0"], 1, "/nowhere: no such folder"),
+        (["serve", "--log-format", "xml"], 2, "--log-format xml: must be plain or json"),
         (["serve", "models/x.gguf", "--port", "0"], 1, "models/x.gguf: osprey does not read GGUF files"),
         (["srve"], 2, "the most similar is 'serve'"),
         (["install", "x"], 2, "unknown command 'install' (osprey --help lists all)"),

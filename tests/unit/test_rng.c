@@ -1,12 +1,10 @@
-/* Random numbers: fixed bits, uniform distribution, independence of neighbours. Also the clock and
- * the log, which need few tests. */
+/* Random numbers: fixed bits, uniform distribution, independence of neighbours. Also the clock, which
+ * needs few tests. */
 #include "unit.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/rng.h"
 
 /* Computed independently of the C code (Python, splitmix64's finalizer): a change here changes
@@ -75,46 +73,7 @@ static void test_clock(void **state)
     assert_int_equal(date[7], '-');
 }
 
-/* Runs log_line with standard error in a pipe; returns the number of bytes written. */
-static size_t logged(enum log_level level, const char *text, char *out, size_t size_bytes)
-{
-    int ends[2], saved = dup(STDERR_FILENO);
-    ssize_t n;
-
-    assert_int_equal(pipe(ends), 0);
-    dup2(ends[1], STDERR_FILENO);
-    log_line(level, "%s", text);
-    dup2(saved, STDERR_FILENO);
-    close(ends[1]);
-    close(saved);
-    n = read(ends[0], out, size_bytes - 1);
-    close(ends[0]);
-    assert_true(n >= 0);
-    out[n] = '\0';
-    return (size_t)n;
-}
-
-static void test_log_lines(void **state)
-{
-    char line[4096], text[3000];
-    int ms;
-
-    (void)state;
-    log_set_level(LOG_INFO);
-    assert_int_equal(logged(LOG_DEBUG, "quiet", line, sizeof line), 0);
-    assert_int_equal(logged(LOG_WARN, "hello", line, sizeof line), 2 + 30 + 5 + 1);
-    assert_int_equal(sscanf(line, "W %*4d-%*2d-%*2dT%*2d:%*2d:%*2d.%3d%*3d:%*2d ", &ms), 1);
-    assert_string_equal(line + 32, "hello\n");
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    assert_int_equal(logged(LOG_ERROR, text, line, sizeof line), 2048 - 1);
-    assert_int_equal(line[2048 - 2], '\n');
-    log_set_level(LOG_DEBUG);
-    assert_int_equal(log_get_level(), LOG_DEBUG);
-    assert_true(logged(LOG_DEBUG, "loud", line, sizeof line) > 0);
-}
-
 UNIT_MAIN(cmocka_unit_test(test_bits_are_fixed),
           cmocka_unit_test(test_uniform_is_in_range_and_even),
           cmocka_unit_test(test_neighbours_share_nothing), cmocka_unit_test(test_entropy_differs),
-          cmocka_unit_test(test_clock), cmocka_unit_test(test_log_lines))
+          cmocka_unit_test(test_clock))

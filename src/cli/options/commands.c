@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "cli/options/nearest.h"
@@ -26,7 +27,10 @@ int command_fail(int code, const char *message)
 {
     char *shown = printable_new(message); /* it may contain arguments of the command line */
 
-    fprintf(stderr, "osprey: %s\n", shown);
+    if (log_get_format() == LOG_JSON)
+        log_error("%s", shown);
+    else
+        fprintf(stderr, "osprey: %s\n", shown);
     free(shown);
     return code;
 }

@@ -20,3 +20,13 @@ enum osp_status log_level_set(const char *name, bool quiet)
         }
     return fail(OSP_EINVAL, "--log-level %s: must be error, warn, info or debug", name);
 }
+
+enum osp_status log_format_set(const char *name)
+{
+    const bool is_json = name && strcmp(name, "json") == 0;
+
+    if (name && !is_json && strcmp(name, "plain") != 0)
+        return fail(OSP_EINVAL, "--log-format %s: must be plain or json", name);
+    log_set_format(is_json ? LOG_JSON : LOG_PLAIN);
+    return OSP_OK;
+}

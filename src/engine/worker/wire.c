@@ -31,6 +31,7 @@ struct wire_hello wire_hello_make(void)
 #define WIRE_SIZE(type) .type = (int32_t)sizeof(struct type),
     return (struct wire_hello){.version = WIRE_VERSION,
                                .log_level = (int32_t)log_get_level(),
+                               .log_format = (int32_t)log_get_format(),
                                .sizes = {WIRE_STRUCT_LIST(WIRE_SIZE)}};
 #undef WIRE_SIZE
 }

@@ -14,7 +14,7 @@
 #include "engine/sched/sched.h"
 
 enum {
-    WIRE_VERSION = 8,
+    WIRE_VERSION = 9,
     FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
     WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };
@@ -120,7 +120,7 @@ struct wire_sizes {
 };
 
 struct wire_hello {
-    int32_t version, log_level;
+    int32_t version, log_level, log_format;
     struct wire_sizes sizes;
     struct model_text text;
 };

@@ -74,6 +74,7 @@ enum osp_status worker_open(struct worker *w, struct frame *f)
     frame_take(f, &hello, sizeof hello);
     TRY(wire_hello_check(&hello));
     log_set_level((enum log_level)hello.log_level);
+    log_set_format((enum log_format)hello.log_format);
     TRY(mem_try_array(&w->options_bytes, f->n_left, 1, "the model's options"));
     memcpy(w->options_bytes, f->at, f->n_left);
     f->at = w->options_bytes;

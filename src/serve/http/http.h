@@ -17,6 +17,7 @@
 struct http_server;
 struct http_exchange;
 struct http_work;
+struct log_fields;
 
 enum http_stop { HTTP_STOP_DRAIN, HTTP_STOP_ABORT };
 
@@ -129,8 +130,8 @@ void http_exchange_network(const struct http_exchange *x, char out[HTTP_ADDRESS_
 char *http_exchange_take_body(struct http_exchange *x, size_t *n_bytes);
 /* May be called from any thread, until http_free(). Accepts NULL. */
 void http_body_free(struct http_server *s, char *body, size_t n_bytes);
-/* Adds text to the exchange's line in the access log: "tokens=12/34". Copied. */
-void http_exchange_note(struct http_exchange *x, const char *note);
+/* Adds values to the exchange's line in the access log, such as its number of tokens. Copied. */
+void http_exchange_note(struct http_exchange *x, const struct log_fields *note);
 /* on_close(ctx) is called when the client disconnects before the response is complete; the
  * exchange must not be used after that. */
 void http_exchange_on_close(struct http_exchange *x, void (*on_close)(void *ctx), void *ctx);

@@ -49,7 +49,7 @@ struct http_exchange {
     void (*on_close)(void *ctx);
     void *on_close_ctx;
     struct buf headers; /* added by the handlers */
-    char *note;
+    char *note;         /* text of a struct log_fields */
     const char *ping;
     int status;
     uint64_t start_ns, n_body_bytes;

@@ -74,10 +74,10 @@ void http_body_free(struct http_server *s, char *body, size_t n_bytes)
     http_budget_release(&s->bodies, http_body_charge(n_bytes));
 }
 
-void http_exchange_note(struct http_exchange *x, const char *note)
+void http_exchange_note(struct http_exchange *x, const struct log_fields *note)
 {
     free(x->note);
-    x->note = mem_strdup(note);
+    x->note = mem_strdup(note->text);
 }
 
 void http_exchange_on_close(struct http_exchange *x, void (*on_close)(void *ctx), void *ctx)
@@ -96,48 +96,65 @@ void http_add_header(struct http_exchange *x, const char *name, const char *valu
 
 /* ---- the access log ---- */
 
-/* The position of the key in --api-key and --api-key-file; "-": no key. */
-static const char *key_text(const struct http_request *r, char out[16])
-{
-    if (r->key_index < 0)
-        return "-";
-    snprintf(out, 16, "%d", r->key_index + 1);
-    return out;
-}
-
 static double elapsed_ms(const struct http_exchange *x)
 {
     return (double)(clock_ns() - x->start_ns) * 1e-6;
 }
 
-void http_log_refused(const struct http_exchange *x, int status, const char *why)
+/* The client. The key is its position in --api-key and --api-key-file; "-": no key. */
+static void put_client(struct log_fields *f, const struct http_exchange *x)
 {
     const struct http_request *r = &x->conn->parser.request;
-    char key[16];
 
-    log_info("http id=%s peer=%s key=%s refused status=%d reason=\"%s\"", r->id, x->conn->peer,
-             key_text(r, key), status, why);
+    log_put_text(f, "id", r->id);
+    log_put_text(f, "peer", x->conn->peer);
+    if (r->key_index < 0)
+        log_put_text(f, "key", "-");
+    else
+        log_put_int(f, "key", r->key_index + 1);
+}
+
+static void put_request(struct log_fields *f, const struct http_exchange *x)
+{
+    const struct http_request *r = &x->conn->parser.request;
+
+    put_client(f, x);
+    log_put_text(f, "method", r->method);
+    log_put_text(f, "path", r->path ? r->path : "-");
+    log_put_int(f, "status", x->status);
+}
+
+void http_log_refused(const struct http_exchange *x, int status, const char *why)
+{
+    struct log_fields f = {0};
+
+    put_client(&f, x);
+    log_put_true(&f, "refused");
+    log_put_int(&f, "status", status);
+    log_put_text(&f, "reason", why);
+    log_event(LOG_INFO, "http", &f);
 }
 
 void http_log_disconnect(const struct http_exchange *x)
 {
-    const struct http_request *r = &x->conn->parser.request;
-    char key[16];
+    struct log_fields f = {0};
 
-    log_info("http id=%s peer=%s key=%s method=%s path=%s status=%d gone=1 ms=%.1f", r->id,
-             x->conn->peer, key_text(r, key), r->method, r->path, x->status, elapsed_ms(x));
+    put_request(&f, x);
+    log_put_int(&f, "gone", 1);
+    log_put_decimal(&f, "ms", elapsed_ms(x));
+    log_event(LOG_INFO, "http", &f);
 }
 
 void http_exchange_finish(struct http_exchange *x)
 {
     struct http_conn *c = x->conn;
-    const struct http_request *r = &c->parser.request;
-    char key[16];
+    struct log_fields f = {0};
 
     c->server->counts.n_responses[x->status / 100]++;
-    log_info("http id=%s peer=%s key=%s method=%s path=%s status=%d bytes=%llu ms=%.1f%s%s", r->id,
-             c->peer, key_text(r, key), r->method, r->path, x->status,
-             (unsigned long long)x->n_body_bytes, elapsed_ms(x), x->note ? " " : "",
-             x->note ? x->note : "");
+    put_request(&f, x);
+    log_put_int(&f, "bytes", (int64_t)x->n_body_bytes);
+    log_put_decimal(&f, "ms", elapsed_ms(x));
+    log_put_fields(&f, x->note ? x->note : "");
+    log_event(LOG_INFO, "http", &f);
     http_conn_exchange_done(c);
 }

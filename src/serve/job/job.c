@@ -1,11 +1,11 @@
 #include "serve/job/job.h"
 #include "serve/fields/json_response_format.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 enum {
@@ -87,13 +87,15 @@ static void job_end(struct job *job)
 
 static void note_usage(const struct job *job, enum osp_finish finish, const struct osp_usage *u)
 {
-    char note[160];
+    struct log_fields note = {0};
 
-    snprintf(note, sizeof note,
-             "finish=%s prompt_tokens=%d tokens=%d queue_ms=%.1f prompt_ms=%.1f generation_ms=%.1f",
-             osp_finish_text(finish), u->n_prompt_tokens, u->n_generated_tokens,
-             u->queue_seconds * 1e3, u->prompt_seconds * 1e3, u->generation_seconds * 1e3);
-    http_exchange_note(job->x, note);
+    log_put_text(&note, "finish", osp_finish_text(finish));
+    log_put_int(&note, "prompt_tokens", u->n_prompt_tokens);
+    log_put_int(&note, "tokens", u->n_generated_tokens);
+    log_put_decimal(&note, "queue_ms", u->queue_seconds * 1e3);
+    log_put_decimal(&note, "prompt_ms", u->prompt_seconds * 1e3);
+    log_put_decimal(&note, "generation_ms", u->generation_seconds * 1e3);
+    http_exchange_note(job->x, &note);
 }
 
 /* Answers with job->error: as a response if none has begun, else as the last event of the
