@@ -11,6 +11,7 @@
 #include "serve/fields/json_response_format.h"
 #include "serve/fields/json_tools.h"
 #include "serve/fields/json_types.h"
+#include "serve/fields/llama_fields.h"
 
 enum {
     STOP_STRING_BYTES_MAX = 1024,
@@ -174,8 +175,8 @@ static enum osp_status read_user(struct request_params *p, const char *field, co
     return OSP_OK;
 }
 
-/* llama-server's name for max_tokens; -1: no limit. */
-static enum osp_status read_n_predict(struct request_params *p, const char *field, const json_t *v)
+/* -1: no limit, as in llama-server. */
+static enum osp_status read_max_tokens(struct request_params *p, const char *field, const json_t *v)
 {
     json_int_t n = 0;
     enum osp_status st = json_int(&n, field, v, -1, INT_MAX);
@@ -282,7 +283,12 @@ enum osp_status field_ignored(struct request_params *p, const char *field, const
 
 /* ---- the table ---- */
 
-enum { FOR_LISTS = FOR_CHAT | FOR_COMPLETIONS, FOR_ALL = FOR_LISTS | FOR_RESPONSES };
+enum {
+    FOR_LISTS = FOR_CHAT | FOR_COMPLETIONS,
+    FOR_ALL = FOR_LISTS | FOR_RESPONSES,
+    FOR_SAMPLING = FOR_ALL | FOR_OLLAMA_OPTIONS | FOR_LLAMA,
+    FOR_ANY = FOR_ALL | FOR_OLLAMA | FOR_LLAMA
+};
 
 #define BOOL   FIELD_BOOL_ROW
 #define INT    FIELD_INT_ROW
@@ -311,68 +317,72 @@ static const struct field FIELDS[] = {
           "reasoning_effort low. Other keys are ignored."),
     OTHER("think", FOR_CHAT, field_ignored, "{'anyOf':[{'type':'boolean'}," EFFORT "]}",
           "Ollama's name for reasoning_effort; false means low."),
-    OTHER("model", FOR_ALL, read_model, "{'type':'string'}",
+    OTHER("model", FOR_ALL | FOR_LLAMA, read_model, "{'type':'string'}",
           "The name of the model; default: the model that this server serves."),
-    BOOL("stream", FOR_ALL, stream, "Send the answer as server-sent events."),
+    BOOL("stream", FOR_ALL | FOR_OLLAMA | FOR_LLAMA, stream,
+         "Send the answer as server-sent events."),
     OTHER("stream_options", FOR_LISTS, read_stream_options,
           "{'type':'object','properties':{'include_usage':{'type':'boolean'},"
           "'continuous_usage_stats':{'type':'boolean'}}}",
           "include_usage: a last chunk has the usage; continuous_usage_stats: every chunk has the "
           "usage so far."),
-    BOOL("timings_per_token", FOR_LISTS, extras.timings_now,
+    BOOL("timings_per_token", FOR_LISTS | FOR_LLAMA, extras.timings_now,
          "Every chunk of a stream has timings, not only the last one."),
-    INT("max_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
-        "The most tokens that may be generated, reasoning included; default: up to the context "
-        "length."),
+    OTHER("max_tokens", FOR_CHAT, read_max_tokens,
+          "{'anyOf':[{'enum':[-1]},{'type':'integer','minimum':1,'maximum':2147483647}]}",
+          "The most tokens that may be generated, reasoning included; default, and -1 "
+          "(llama-server): up to the context length."),
     INT("max_completion_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
         "The newer name of max_tokens."),
-    READ("temperature", FOR_ALL, FIELD_FLOAT, 0, 2, read_temperature, NULL,
+    READ("temperature", FOR_SAMPLING, FIELD_FLOAT, 0, 2, read_temperature, NULL,
          "The sampling temperature; 0 always selects the most likely token."),
-    READ("top_p", FOR_ALL, FIELD_FLOAT, 0, 1, read_top_p, NULL,
+    READ("top_p", FOR_SAMPLING, FIELD_FLOAT, 0, 1, read_top_p, NULL,
          "Sample only from the most likely tokens whose probabilities add up to this value."),
-    READ("top_k", FOR_ALL, FIELD_INT, -1, INT_MAX, read_top_k, NULL,
+    READ("top_k", FOR_SAMPLING, FIELD_INT, -1, INT_MAX, read_top_k, NULL,
          "Sample only from this many of the most likely tokens; -1 or 0: from all tokens."),
-    FLOAT("min_p", FOR_ALL, options.sampling.min_p, 0, 1,
+    FLOAT("min_p", FOR_SAMPLING, options.sampling.min_p, 0, 1,
           "Sample only from tokens with at least this fraction of the probability of the most "
           "likely token."),
     OTHER("seed", FOR_ALL, read_seed, "{'type':'integer'}",
           "A request with the same seed and the same fields gets the same answer."),
-    BOOL("include_stop_str_in_output", FOR_ALL, options.stop_in_text,
+    BOOL("include_stop_str_in_output", FOR_ALL | FOR_LLAMA, options.stop_in_text,
          "The answer includes the stop string that ended it."),
-    BOOL("ignore_eos", FOR_ALL, options.ignore_stop_tokens,
+    BOOL("ignore_eos", FOR_ALL | FOR_LLAMA, options.ignore_stop_tokens,
          "The end-of-answer token does not end the answer, which goes on to max_tokens; for "
          "benchmarks."),
-    INT("min_tokens", FOR_ALL, options.tokens_min, 0, INT_MAX,
+    INT("min_tokens", FOR_ALL | FOR_LLAMA, options.tokens_min, 0, INT_MAX,
         "The fewest tokens to generate before the answer can end."),
-    READ("cache_prompt", FOR_ALL, FIELD_BOOL, 0, 0, read_cache_prompt, NULL,
+    READ("cache_prompt", FOR_ALL | FOR_LLAMA, FIELD_BOOL, 0, 0, read_cache_prompt, NULL,
          "false: the request neither reads nor fills the prefix cache."),
-    READ("cache_salt", FOR_ALL, FIELD_OTHER, 1, OSP_CLIENT_BYTES_MAX, read_cache_salt,
+    READ("cache_salt", FOR_ANY, FIELD_OTHER, 1, OSP_CLIENT_BYTES_MAX, read_cache_salt,
          "{'type':'string','minLength':1,'maxLength':#}",
          "Requests share cached prefixes only if they have the same API key and the same salt."),
-    INT("priority", FOR_ALL, options.priority, INT_MIN, INT_MAX,
+    INT("priority", FOR_ANY, options.priority, INT_MIN, INT_MAX,
         "Requests with a lower value run first, among the requests of one API key, or of one "
         "network address if the server has no keys."),
-    READ("stop", FOR_LISTS, FIELD_OTHER, 0, OSP_STOP_STRINGS_MAX, read_stop,
+    READ("stop", FOR_LISTS | FOR_OLLAMA_OPTIONS | FOR_LLAMA, FIELD_OTHER, 0, OSP_STOP_STRINGS_MAX,
+         read_stop,
          "{'anyOf':[{'type':'string','minLength':1},{'type':'array','items':{'type':'string',"
          "'minLength':1},'maxItems':#}]}",
          "Strings that end the answer; the answer does not include them."),
     INT("n", FOR_LISTS, n_choices, 1, CHOICES_MAX,
         "The number of choices to generate for each prompt."),
-    OTHER("tool_choice", FOR_CHAT | FOR_RESPONSES, json_read_tool_choice,
+    OTHER("tool_choice", FOR_CHAT | FOR_RESPONSES | FOR_OLLAMA, json_read_tool_choice,
           "{'anyOf':[{'enum':['none','auto','required']},{'type':'object',"
           "'properties':{'type':{'enum':['function','custom','allowed_tools']}},'required':['type']"
           "}]}",
           "Whether the model may or must call tools, and which tools."),
-    OTHER("response_format", FOR_LISTS, json_read_response_format,
+    OTHER("response_format", FOR_LISTS | FOR_LLAMA, json_read_response_format,
           "{'type':'object','properties':{'type':{'enum':['text','json_object','json_schema']},"
           "'json_schema':{'type':'object'}},'required':['type']}",
           "The format that the answer is constrained to: text, json_object or json_schema."),
     OTHER("structured_outputs", FOR_ALL, json_read_structured_outputs, "{'type':'object'}",
           "vLLM's field for constrained decoding: one of json (a schema), json_object, regex and "
           "choice."),
-    OTHER("regex", FOR_ALL, json_read_regex, "{'type':'string'}",
+    OTHER("regex", FOR_ALL | FOR_LLAMA, json_read_regex, "{'type':'string'}",
           "A regular expression that the whole answer must match."),
-    OTHER("choice", FOR_ALL, json_read_choice, "{'type':'array','items':{'type':'string'}}",
+    OTHER("choice", FOR_ALL | FOR_LLAMA, json_read_choice,
+          "{'type':'array','items':{'type':'string'}}",
           "A list of strings; the answer is one of them."),
     OTHER("guided_json", FOR_ALL, json_read_json_schema, SCHEMA,
           "vLLM's older name for structured_outputs.json."),
@@ -380,13 +390,13 @@ static const struct field FIELDS[] = {
           "vLLM's older name for regex."),
     OTHER("guided_choice", FOR_ALL, json_read_choice, "{'type':'array','items':{'type':'string'}}",
           "vLLM's older name for choice."),
-    OTHER("json_schema", FOR_ALL, json_read_json_schema, SCHEMA,
+    OTHER("json_schema", FOR_ALL | FOR_LLAMA, json_read_json_schema, SCHEMA,
           "llama-server's field: a JSON schema that the answer is constrained to."),
     OTHER("guided_grammar", FOR_ALL, json_refuse_grammar, "{'type':'string','maxLength':0}",
           "Must be empty: grammars in EBNF are not supported."),
-    OTHER("grammar", FOR_ALL, json_refuse_grammar, "{'type':'string','maxLength':0}",
+    OTHER("grammar", FOR_ALL | FOR_LLAMA, json_refuse_grammar, "{'type':'string','maxLength':0}",
           "Must be empty: grammars in GBNF are not supported."),
-    OTHER("n_predict", FOR_CHAT, read_n_predict,
+    OTHER("n_predict", FOR_CHAT, read_max_tokens,
           "{'anyOf':[{'enum':[-1]},{'type':'integer','minimum':1,'maximum':2147483647}]}",
           "llama-server's name for max_tokens; -1: up to the context length."),
     READ("include_reasoning", FOR_CHAT, FIELD_BOOL, 0, 0, read_include_reasoning, NULL,
@@ -399,20 +409,20 @@ static const struct field FIELDS[] = {
          "{'type':'array','items':{'type':'string','minLength':1},'maxItems':#}",
          "Words that are not generated; each must be a single token, with and without a space "
          "before it."),
-    BOOL("logprobs", FOR_CHAT, options.logprobs,
+    BOOL("logprobs", FOR_CHAT | FOR_OLLAMA, options.logprobs,
          "Return the logprobs of the tokens of the content."),
-    INT("top_logprobs", FOR_CHAT, options.top_logprobs, 0, OSP_TOP_LOGPROBS_MAX,
+    INT("top_logprobs", FOR_CHAT | FOR_OLLAMA, options.top_logprobs, 0, OSP_TOP_LOGPROBS_MAX,
         "At each position, also return the logprobs of this many of the most likely tokens; "
         "requires logprobs."),
-    FLOAT("frequency_penalty", FOR_ALL, options.sampling.frequency_penalty, -2, 2,
+    FLOAT("frequency_penalty", FOR_SAMPLING, options.sampling.frequency_penalty, -2, 2,
           "Subtracted from the logit of a token for each time that the answer contains it."),
-    FLOAT("presence_penalty", FOR_ALL, options.sampling.presence_penalty, -2, 2,
+    FLOAT("presence_penalty", FOR_SAMPLING, options.sampling.presence_penalty, -2, 2,
           "Subtracted once from the logit of each token that the answer contains."),
     READ("logit_bias", FOR_ALL, FIELD_OTHER, 0, OSP_LOGIT_BIASES_MAX, json_read_biases,
          "{'type':'object','additionalProperties':{'type':'number','minimum':-100,'maximum':100},"
          "'maxProperties':#}",
          "An object of token ids and values; each value is added to the logit of its token."),
-    FLOAT("repetition_penalty", FOR_ALL, options.sampling.repetition_penalty, 0.01, 100,
+    FLOAT("repetition_penalty", FOR_ALL | FOR_LLAMA, options.sampling.repetition_penalty, 0.01, 100,
           "For each token of the prompt and the answer, a positive logit is divided by this value "
           "and a negative logit is multiplied by it."),
     OTHER("allowed_token_ids", FOR_ALL, json_read_allowed,
@@ -430,7 +440,7 @@ static const struct field FIELDS[] = {
           "The predecessor of tools; must be empty."),
     OTHER("modalities", FOR_CHAT, only_text, "{'type':'array','items':{'const':'text'}}",
           "Must be [\"text\"]: the model generates text only."),
-    READ("parallel_tool_calls", FOR_CHAT | FOR_RESPONSES, FIELD_BOOL, 0, 0,
+    READ("parallel_tool_calls", FOR_CHAT | FOR_RESPONSES | FOR_OLLAMA, FIELD_BOOL, 0, 0,
          json_read_parallel_calls, NULL, "false: the answer ends after its first tool call."),
     READ("store", FOR_CHAT, FIELD_BOOL, 0, 0, read_store, NULL,
          "true has no effect but a warning header: chat completions are not stored."),
@@ -438,7 +448,7 @@ static const struct field FIELDS[] = {
          "{'type':'object','maxProperties':#,'propertyNames':{'maxLength':64},"
          "'additionalProperties':{'type':'string','maxLength':512}}",
          "Checked, and otherwise ignored."),
-    OTHER("user", FOR_ALL, read_user, "{'type':'string'}",
+    OTHER("user", FOR_ANY, read_user, "{'type':'string'}",
           "The end user. The share of an API key, or of a network address if the server has no "
           "keys, is divided equally between its users."),
     OTHER("safety_identifier", FOR_ALL, read_user, "{'type':'string'}", "The newer name of user."),
@@ -451,11 +461,16 @@ enum { N_FIELDS = sizeof FIELDS / sizeof FIELDS[0] };
 
 const struct field *fields_at(const struct field_set *set, size_t i)
 {
+    const struct field *f;
+
     if (i < set->n_own)
         return &set->own[i];
     i -= set->n_own;
     for (int k = 0; k < N_FIELDS; k++)
         if ((FIELDS[k].endpoints & set->endpoint) && i-- == 0)
             return &FIELDS[k];
+    for (size_t k = 0; (f = llama_field_at(k)) != NULL; k++)
+        if ((f->endpoints & set->endpoint) && i-- == 0)
+            return f;
     return NULL;
 }

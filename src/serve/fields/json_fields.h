@@ -6,7 +6,14 @@
 
 #include "serve/fields/request_params.h"
 
-enum { FOR_CHAT = 1, FOR_COMPLETIONS = 2, FOR_RESPONSES = 4 };
+enum {
+    FOR_CHAT = 1,
+    FOR_COMPLETIONS = 2,
+    FOR_RESPONSES = 4,
+    FOR_OLLAMA = 16,         /* /api/chat and /api/generate */
+    FOR_OLLAMA_OPTIONS = 32, /* the members of their `options` */
+    FOR_LLAMA = 64           /* llama-server's /completion */
+};
 
 enum field_type {
     FIELD_BOOL,  /* a bool */
@@ -74,6 +81,10 @@ struct field_set {
  * begin with the field: "temperature: must be a number from 0 to 2, is 3". */
 CHECKED enum osp_status fields_read(struct request_params *out, const struct field_set *set,
                                     const json_t *body);
+/* The same for the members of a field that is an object, without the checks of fields that depend
+ * on each other. Errors and warnings begin with "FIELD.". */
+CHECKED enum osp_status fields_read_within(struct request_params *p, const struct field_set *set,
+                                           const char *field, const json_t *object);
 /* Adds a name to the warning header about ignored fields, unless it is there already. */
 void fields_warn_ignored(struct request_params *p, const char *name);
 /* Adds "WHAT: ABOUT" to the warning header. */

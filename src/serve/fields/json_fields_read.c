@@ -1,7 +1,9 @@
 /* Reads a request body with the table of its fields. */
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/fields/json_fields.h"
+#include "serve/fields/llama_fields.h"
 #include "serve/fields/json_types.h"
 
 static const struct field *find(const struct field_set *set, const char *name)
@@ -126,6 +128,31 @@ out:
     return st;
 }
 
+enum osp_status fields_read_within(struct request_params *p, const struct field_set *set,
+                                   const char *field, const json_t *object)
+{
+    const char *name;
+    json_t *v;
+
+    if (!json_is_object(object))
+        return json_mismatch(field, object, "an object");
+    json_object_foreach((json_t *)object, name, v)
+    {
+        char within[FAIL_MESSAGE_BYTES_MAX];
+        const bool is_known = find(set, name) != NULL;
+        enum osp_status st = is_known ? read_field(p, set, name, v) : OSP_OK;
+
+        if (st != OSP_OK) {
+            snprintf(within, sizeof within, "%s", fail_message());
+            return fail(st, "%s.%s", field, within);
+        }
+        snprintf(within, sizeof within, "%s.%s", field, name);
+        if (!is_known)
+            fields_warn_ignored(p, within);
+    }
+    return OSP_OK;
+}
+
 /* Checks fields that depend on each other. */
 static enum osp_status check_combination(const struct request_params *p)
 {
@@ -152,6 +179,7 @@ enum osp_status fields_read(struct request_params *out, const struct field_set *
     buf_init(&out->warnings, WARNINGS_BYTES_MAX);
     json_object_foreach((json_t *)body, name, v) TRY(read_field(out, set, name, v));
     TRY(check_combination(out));
+    TRY(llama_fields_finish(out));
 out:
     return st;
 }

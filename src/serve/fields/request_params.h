@@ -30,10 +30,12 @@ struct request_params {
     /* prompt_logprobs is set: the answer has them, with n_prompt_logprobs alternatives */
     bool wants_prompt_logprobs;
     int n_prompt_logprobs;
-    struct reply_extras extras; /* stream_options, timings_per_token */
-    void *own;                  /* state of the endpoint, for readers of its own fields; borrowed */
-    struct buf ignored;         /* names of ignored fields, "a, b" */
-    struct buf warnings;        /* other warnings, "a; b" */
+    struct reply_extras extras; /* stream_options, timings_per_token, return_progress */
+    bool has_repeat_last_n;     /* the field is set, to: */
+    int repeat_last_n;
+    void *own;           /* state of the endpoint, for readers of its own fields; borrowed */
+    struct buf ignored;  /* names of ignored fields, "a, b" */
+    struct buf warnings; /* other warnings, "a; b" */
 };
 
 void request_params_release(struct request_params *p); /* accepts zeroed params */

@@ -9,6 +9,9 @@
 #include "serve/reply/reply.h"
 #include "serve/core/routes.h"
 
+/* thinking_budget_tokens below these mean low and medium effort. */
+enum { LOW_BUDGET = 1024, MEDIUM_BUDGET = 4096 };
+
 struct chat_state {
     struct reply *replies; /* (n_replies) one per choice; owned */
     int n_replies;
@@ -33,12 +36,34 @@ static void note_custom(struct job *job)
     }
 }
 
+/* llama.cpp's web page has no other way to choose the effort. The model knows efforts, not numbers
+ * of tokens. Any other field for the effort takes precedence. */
+static void apply_thinking_budget(struct job *job)
+{
+    static const char *const OTHERS[] = {"reasoning_effort", "reasoning", "think"};
+    const json_t *v = json_object_get(job->json, "thinking_budget_tokens");
+    const json_t *kwargs = json_object_get(job->json, "chat_template_kwargs");
+    const double n_tokens = json_number_value(v);
+    bool is_set = json_object_get(kwargs, "reasoning_effort") != NULL ||
+                  json_is_false(json_object_get(kwargs, "enable_thinking"));
+
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++)
+        is_set = is_set || json_object_get(job->json, OTHERS[i]) != NULL;
+    if (!json_is_number(v) || n_tokens < 0 || is_set)
+        return;
+    json_object_set_new(job->json, "reasoning_effort",
+                        json_string(n_tokens < LOW_BUDGET
+                                        ? "low"
+                                        : (n_tokens < MEDIUM_BUDGET ? "medium" : "high")));
+}
+
 static enum osp_status chat_submit(struct job *job)
 {
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
     note_custom(job);
+    apply_thinking_budget(job);
     TRY(job_refuse(job, conversation_read(&chat, job->server, job->json)));
     /* the chat has copies; freed before rendering, which needs memory too */
     json_decref(job->json);

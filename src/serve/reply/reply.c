@@ -90,6 +90,14 @@ void reply_put_timings(struct buf *out, const struct osp_usage *u)
                per_second(u->n_generated_tokens, u->generation_seconds));
 }
 
+void reply_put_progress(struct buf *out, const struct osp_usage *u)
+{
+    buf_printf(out,
+               ",\"prompt_progress\":{\"total\":%d,\"cache\":%d,\"processed\":%d,"
+               "\"time_ms\":%.0f}",
+               u->n_prompt_tokens, u->n_cached_tokens, u->n_prompt_tokens, u->prompt_seconds * 1e3);
+}
+
 void reply_put_extras(struct buf *out, const struct reply_extras *e, const struct osp_event *event)
 {
     if (e->usage_now) {

@@ -47,6 +47,7 @@ struct reply_extras {
     bool usage_now;     /* usage in every chunk; the caller sets `usage` before each */
     /* timings (from `usage`) in every chunk; else in the last chunk of a choice */
     bool timings_now;
+    bool progress; /* prompt_progress (from `usage`) in the first chunk of a choice */
     struct osp_usage usage;
 };
 

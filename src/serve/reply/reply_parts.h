@@ -22,6 +22,8 @@ CHECKED bool reply_add_logprobs(struct buf *entries, const struct reply *r,
 CHECKED bool reply_add_ids(struct buf *ids, const struct reply *r, const struct osp_event *event);
 void reply_put_usage(struct buf *out, const struct osp_usage *u);
 void reply_put_timings(struct buf *out, const struct osp_usage *u); /* ,"timings":{...} */
+/* ,"prompt_progress":{...} of a prompt that has been computed, in the form of llama-server */
+void reply_put_progress(struct buf *out, const struct osp_usage *u);
 /* Writes the last members of a chunk with this event. */
 void reply_put_extras(struct buf *out, const struct reply_extras *e, const struct osp_event *event);
 void reply_put_logprob(struct buf *out, float logprob);

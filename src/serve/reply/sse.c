@@ -87,6 +87,8 @@ static void end_chunk(struct reply *r, const struct osp_event *event, struct buf
     buf_puts(out, "}]");
     if (!r->began && r->index == 0)
         reply_put_prompt(out, r);
+    if (!r->began && r->extras.progress)
+        reply_put_progress(out, &r->extras.usage);
     reply_put_extras(out, &r->extras, event);
     buf_puts(out, "}\n\n");
     r->began = true;

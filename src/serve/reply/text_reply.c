@@ -286,6 +286,8 @@ void text_reply_chunk(struct text_reply *r, const struct reply_head *head,
     reply_put_head(out, head);
     put_choice(out, r, event->kind == OSP_EVENT_DONE ? osp_finish_text(event->finish) : NULL);
     buf_puts(out, "]");
+    if (!r->began && r->extras.progress)
+        reply_put_progress(out, &r->extras.usage);
     reply_put_extras(out, &r->extras, event);
     buf_puts(out, "}\n\n");
     r->began = true;
