@@ -7,7 +7,7 @@
 #include "cli/options/foreign.h"
 #include "cli/options/help.h"
 #include "cli/options/model_args.h"
-#include "cli/options/nearest.h"
+#include "base/nearest.h"
 
 struct args {
     bool quiet;

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/printable.h"
-#include "cli/options/nearest.h"
+#include "base/nearest.h"
 
 #define COMMAND_ROW(name) &command_##name,
 const struct command *const COMMANDS[] = {COMMAND_LIST(COMMAND_ROW)};

@@ -10,7 +10,7 @@
 #include "cli/options/commands.h"
 #include "cli/options/config_file.h"
 #include "cli/options/foreign.h"
-#include "cli/options/nearest.h"
+#include "base/nearest.h"
 #include "cli/options/option_parts.h"
 
 const struct option_row OPTION_CONFIG = {

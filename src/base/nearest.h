@@ -1,6 +1,6 @@
 /* "Did you mean": how far two words are apart. */
-#ifndef CLI_OPTIONS_NEAREST_H
-#define CLI_OPTIONS_NEAREST_H
+#ifndef BASE_NEAREST_H
+#define BASE_NEAREST_H
 
 #include <stdbool.h>
 

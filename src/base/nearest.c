@@ -1,4 +1,4 @@
-#include "cli/options/nearest.h"
+#include "base/nearest.h"
 
 #include <string.h>
 
