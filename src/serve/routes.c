@@ -6,25 +6,15 @@
 
 #include "serve/http/errors.h"
 #include "serve/http/origin.h"
+#include "serve/route_match.h"
 #include "serve/web/web.h"
 
 enum {
-    NAME_BYTES_MAX = 256,
     ALLOW_BYTES_MAX = 128,
-    INDEX_BYTES_MAX = 4096,
+    INDEX_BYTES_MAX = 16 << 10,
+    NEAREST_BYTES_MAX = 512,
     HEADERS_BYTES_MAX = 1024
 };
-
-static const struct route {
-    const char *method, *path;
-    void (*handler)(struct server *s, struct http_exchange *x, const char *name);
-    const char *text;
-} ROUTES[] = {
-#define ROUTE_ROW(method, path, handler, text) {method, path, handler, text},
-    ROUTE_LIST(ROUTE_ROW)
-#undef ROUTE_ROW
-};
-enum { N_ROUTES = sizeof ROUTES / sizeof ROUTES[0] };
 
 /* ---- the caller ---- */
 
@@ -32,7 +22,9 @@ enum { N_ROUTES = sizeof ROUTES / sizeof ROUTES[0] };
  * key and polls /health while the model loads. */
 static bool is_open(const struct http_request *r)
 {
-    return strcmp(r->path, "/health") == 0 || is_web_page_request(r);
+    const struct route *route = route_of_path(r->path);
+
+    return (route != NULL && route->handler == route_health) || is_web_page_request(r);
 }
 
 /* Index of the API key in the Authorization field; -1: no field, or not a key of this server. */
@@ -61,84 +53,7 @@ static void allow_origin(struct http_exchange *x, const struct http_request *r)
     http_add_header(x, "vary", "Origin");
 }
 
-/* ---- matching a path ---- */
-
-struct span {
-    const char *begin;
-    size_t n_bytes;
-};
-
-static bool is_method(const struct route *route, const char *method)
-{
-    return strcmp(route->method, method) == 0 ||
-           (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
-}
-
-/* Whether the path matches the route; *name: the part of the path that stands for *. */
-static bool match(const struct route *route, const char *path, struct span *name)
-{
-    size_t n = strcspn(route->path, "*"), n_path = strlen(path);
-    const char *rest = route->path + n + (route->path[n] == '*');
-    size_t n_rest = strlen(rest);
-
-    *name = (struct span){"", 0};
-    if (route->path[n] == '\0')
-        return strcmp(route->path, path) == 0;
-    if (n_path <= n + n_rest || strncmp(route->path, path, n) != 0 ||
-        strcmp(path + n_path - n_rest, rest) != 0)
-        return false;
-    *name = (struct span){path + n, n_path - n - n_rest};
-    return n_rest == 0 || memchr(name->begin, '/', name->n_bytes) == NULL;
-}
-
-static int hex_digit(char c)
-{
-    const char *digits = "0123456789abcdef", *at = strchr(digits, c | 0x20);
-
-    return c && at ? (int)(at - digits) : -1;
-}
-
-/* Decodes %XX. False: a bad escape, a NUL byte, or a name of NAME_BYTES_MAX or more. */
-static bool decode(char out[NAME_BYTES_MAX], struct span name)
-{
-    const char *s = name.begin, *end = name.begin + name.n_bytes;
-    size_t n = 0;
-
-    for (; s < end; s++) {
-        int high, low;
-
-        if (n + 1 >= NAME_BYTES_MAX)
-            return false;
-        out[n++] = *s;
-        if (*s != '%')
-            continue;
-        high = end - s > 2 ? hex_digit(s[1]) : -1;
-        low = high < 0 ? -1 : hex_digit(s[2]);
-        if (low < 0 || (high == 0 && low == 0))
-            return false;
-        out[n - 1] = (char)(high * 16 + low);
-        s += 2;
-    }
-    out[n] = '\0';
-    return true;
-}
-
-/* Lists the methods of the first route path that matches. */
-static void list_methods(struct buf *out, const char *path)
-{
-    const char *meant = NULL;
-    struct span name;
-
-    for (int i = 0; i < N_ROUTES; i++) {
-        if (!match(&ROUTES[i], path, &name) || (meant && strcmp(meant, ROUTES[i].path) != 0))
-            continue;
-        meant = ROUTES[i].path;
-        buf_printf(out, "%s%s", ROUTES[i].method,
-                   strcmp(ROUTES[i].method, "GET") == 0 ? ", HEAD, " : ", ");
-    }
-    if (out->size_bytes > 0)
-        buf_puts(out, "OPTIONS");
-}
+/* ---- unmatched requests ---- */
 
 /* The value of Access-Control-Allow-Headers. Clients send headers of their own
  * (x-stainless-...), so the list that the browser asks for is repeated if it is well formed. */
@@ -162,36 +77,47 @@ static void answer_options(struct http_exchange *x, const char *methods)
     http_respond(x, 204, NULL, "", 0);
 }
 
+static void answer_unknown(struct http_exchange *x, const struct http_request *r)
+{
+    const char *reason = route_refusal(r->path);
+    struct api_error e;
+    struct buf nearest;
+
+    buf_init(&nearest, NEAREST_BYTES_MAX);
+    route_put_nearest(&nearest, r->path);
+    if (reason != NULL)
+        api_error_set(&e, 404, "not_supported", "%.200s is not supported: %s", r->path, reason);
+    else
+        api_error_set(&e, 404, "not_found",
+                      "no route matches the path %.200s; the most similar routes are %s; GET / "
+                      "lists all",
+                      r->path, buf_text(&nearest));
+    api_error_respond(x, &e);
+    buf_release(&nearest);
+}
+
 static void answer_unmatched(struct http_exchange *x, const struct http_request *r)
 {
+    const struct route *route = route_of_path(r->path);
     struct api_error e;
     struct buf methods;
 
     buf_init(&methods, ALLOW_BYTES_MAX);
-    list_methods(&methods, r->path);
-    if (strcmp(r->method, "OPTIONS") == 0 && (methods.size_bytes > 0 || *r->path == '*')) {
-        answer_options(x, methods.size_bytes ? methods.data : HTTP_METHODS);
-    } else if (methods.size_bytes > 0) {
-        http_add_header(x, "allow", methods.data);
+    if (route != NULL)
+        route_put_methods(&methods, route);
+    if (strcmp(r->method, "OPTIONS") == 0 && (route != NULL || *r->path == '*')) {
+        answer_options(x, route != NULL ? buf_text(&methods) : HTTP_METHODS);
+    } else if (route != NULL && route_refusal(r->path) == NULL) {
+        http_add_header(x, "allow", buf_text(&methods));
         api_error_set(&e, 405, "method_not_allowed",
-                      "%s supports the methods %s; the request has the method %s", r->path,
-                      methods.data, r->method);
+                      "%.200s is the route %s, which supports the methods %s; the request has the "
+                      "method %s",
+                      r->path, route->path, buf_text(&methods), r->method);
         api_error_respond(x, &e);
     } else {
-        api_error_set(&e, 404, "not_found",
-                      "no route matches the path %.200s; GET / lists all routes", r->path);
-        api_error_respond(x, &e);
+        answer_unknown(x, r);
     }
     buf_release(&methods);
-}
-
-/* NULL: no route matches the path and the method. */
-static const struct route *find_route(const struct http_request *r, struct span *name)
-{
-    for (int i = 0; i < N_ROUTES; i++)
-        if (match(&ROUTES[i], r->path, name) && is_method(&ROUTES[i], r->method))
-            return &ROUTES[i];
-    return NULL;
 }
 
 /* ---- the request head ---- */
@@ -231,12 +157,12 @@ static bool key_admitted(struct server *s, struct http_exchange *x, const struct
 
 static bool route_admitted(struct http_exchange *x, const struct http_request *r)
 {
-    char name[NAME_BYTES_MAX];
-    struct span part;
+    char name[ROUTE_NAME_BYTES_MAX];
+    struct route_name part;
 
-    if (!find_route(r, &part))
+    if (!route_find(r->method, r->path, &part))
         answer_unmatched(x, r);
-    else if (!decode(name, part))
+    else if (!route_decode(name, part))
         refuse(x, 400, "invalid_url",
                "the path has an invalid % escape, or a name of 256 bytes or more");
     else
@@ -275,17 +201,18 @@ bool routes_admit(struct server *s, struct http_exchange *x)
 void routes_dispatch(struct server *s, struct http_exchange *x)
 {
     const struct http_request *r = http_exchange_request(x);
-    char name[NAME_BYTES_MAX] = "";
-    struct span part;
-    const struct route *route = find_route(r, &part);
+    char name[ROUTE_NAME_BYTES_MAX] = "";
+    struct route_name part;
+    const struct route *route = route_find(r->method, r->path, &part);
 
     assert(route);
-    (void)decode(name, part); /* cannot fail: route_admitted() has decoded it */
+    (void)!route_decode(name, part); /* cannot fail: route_admitted() has decoded it */
     route->handler(s, x, name);
 }
 
 void route_index(struct server *s, struct http_exchange *x, const char *name)
 {
+    const struct route *route;
     struct buf body;
 
     (void)name;
@@ -296,8 +223,8 @@ void route_index(struct server *s, struct http_exchange *x, const char *name)
     }
     buf_init(&body, INDEX_BYTES_MAX);
     buf_printf(&body, "osprey %s serves %s\n\n", osp_version(), s->names[0]);
-    for (int i = 0; i < N_ROUTES; i++)
-        buf_printf(&body, "%-5s %-22s %s\n", ROUTES[i].method, ROUTES[i].path, ROUTES[i].text);
+    for (size_t i = 0; (route = route_at(i)) != NULL; i++)
+        buf_printf(&body, "%-5s %-22s %s\n", route->method, route->path, route->text);
     http_respond(x, 200, "text/plain; charset=utf-8", buf_text(&body), body.size_bytes);
     buf_release(&body);
 }

@@ -4,7 +4,8 @@
 #define SERVE_CORE_ROUTE_LIST_H
 
 /* X(method, path, handler, description). A * in a path stands for a name; at the end of the path
- * the name may contain slashes. Of two routes that match, the first one is used. */
+ * the name may contain slashes. Of two routes that match, the first one is used. A route below /v1
+ * is served without that prefix as well, unless another route has that path. */
 #define ROUTE_LIST(X)                                                                              \
     X("GET", "/", route_index, "this list; a chat page for browsers")                              \
     X("GET", "/health", route_health, "200 while requests are accepted, else 503 with the reason") \
@@ -23,6 +24,46 @@
     X("GET", "/v1/responses/*/input_items", route_response_items,                                  \
       "the input items of a stored response")                                                      \
     X("GET", "/v1/responses/*", route_response, "a stored response")                               \
-    X("DELETE", "/v1/responses/*", route_response_delete, "deletes a stored response")
+    X("DELETE", "/v1/responses/*", route_response_delete, "deletes a stored response")             \
+    X("POST", "/api/chat", route_ollama_chat, "Ollama: the next message of a conversation")        \
+    X("POST", "/api/generate", route_ollama_generate, "Ollama: the answer to one prompt")          \
+    X("GET", "/api/tags", route_ollama_tags, "Ollama: the model under each of its names")          \
+    X("POST", "/api/show", route_ollama_show, "Ollama: details of a model")                        \
+    X("GET", "/api/ps", route_ollama_ps, "Ollama: the loaded model")                               \
+    X("GET", "/api/version", route_ollama_version, "Ollama: the version whose API is followed")    \
+    X("GET", "/v1/health", route_health, "the same as /health")                                    \
+    X("GET", "/ping", route_health, "the same as /health")
+
+/* Routes of other servers that this server cannot have. X(path, reason). Requests for them get
+ * status 404 with the reason. Of * and /v1 the same holds as above. */
+#define REFUSED_LIST(X)                                                                            \
+    X("/v1/embeddings", NO_EMBEDDINGS)                                                             \
+    X("/embedding", NO_EMBEDDINGS)                                                                 \
+    X("/api/embed", NO_EMBEDDINGS)                                                                 \
+    X("/api/embeddings", NO_EMBEDDINGS)                                                            \
+    X("/v1/rerank", "gpt-oss models do not rank documents")                                        \
+    X("/v1/reranking", "gpt-oss models do not rank documents")                                     \
+    X("/infill", "gpt-oss models cannot fill in the middle of a text")                             \
+    X("/lora-adapters", "LoRA adapters are not supported")                                         \
+    X("/slots/*", "the prefix cache is shared by all requests, and cannot be saved or restored")   \
+    X("/models/load", ONE_MODEL)                                                                   \
+    X("/models/unload", ONE_MODEL)                                                                 \
+    X("/api/pull", ONE_MODEL)                                                                      \
+    X("/api/push", ONE_MODEL)                                                                      \
+    X("/api/create", ONE_MODEL)                                                                    \
+    X("/api/copy", ONE_MODEL)                                                                      \
+    X("/api/delete", ONE_MODEL)                                                                    \
+    X("/api/blobs/*", ONE_MODEL)                                                                   \
+    X("/v1/chat/completions/control", "reasoning cannot be ended early; use reasoning_effort")     \
+    X("/v1/stream/*", "a stream cannot be resumed; send the request again")                        \
+    X("/v1/streams/*", "a stream cannot be resumed; send the request again")                       \
+    X("/tools", "the server runs no tools; clients run the calls that the model makes")            \
+    X("/v1/audio/*", "gpt-oss models read and write text only")                                    \
+    X("/v1/images/*", "gpt-oss models read and write text only")
+
+#define NO_EMBEDDINGS "gpt-oss models have no embeddings"
+#define ONE_MODEL                                                                                  \
+    "the server serves the model that it was started with, and neither downloads nor changes "     \
+    "models; use osprey serve MODEL"
 
 #endif

@@ -41,7 +41,8 @@ static enum osp_status read_and_answer(struct token_job *job)
     enum osp_status st;
 
     TRY(json_body_read(&body, job->body, job->n_body_bytes));
-    TRY(check_model(job, body));
+    if (!kind->checks_model)
+        TRY(check_model(job, body));
     fields_warn_unknown(&job->ignored, kind->fields_of ? kind->fields_of(body) : kind->fields,
                         body);
     TRY(kind->answer(job, body, &job->out));
@@ -285,12 +286,13 @@ static bool is_full(struct server *s, int key, size_t n_bytes, struct api_error 
 }
 
 /* out: the error with which the request is refused. */
-static bool is_refused(struct server *s, const struct http_exchange *x, struct api_error *out)
+static bool is_refused(struct server *s, const struct http_exchange *x,
+                       const struct token_kind *kind, struct api_error *out)
 {
     const struct http_request *r = http_exchange_request(x);
     struct token_queue *q = &s->tokens;
 
-    if (!http_request_is_json(r))
+    if (!http_request_is_json(r) && !(kind->takes_any_type && !http_request_is_of_page(r)))
         api_error_set(out, 415, "unsupported_media_type",
                       "the request must have the header Content-Type: application/json");
     else if (http_draining(s->http))
@@ -310,7 +312,7 @@ void token_job_start(struct server *s, struct http_exchange *x, const struct tok
     struct token_job *job;
     struct api_error e;
 
-    if (is_refused(s, x, &e)) {
+    if (is_refused(s, x, kind, &e)) {
         api_error_respond(x, &e);
         return;
     }

@@ -37,6 +37,8 @@ struct token_kind {
     enum osp_status (*answer)(const struct token_job *job, const json_t *body, struct buf *out);
     /* On the thread: the fields that this body may have, if they depend on it. May be NULL. */
     const struct field_set *(*fields_of)(const json_t *body);
+    bool checks_model;   /* answer() checks the field `model` */
+    bool takes_any_type; /* as in struct job_kind */
 };
 
 struct token_job {

@@ -50,3 +50,8 @@ bool http_request_is_json(const struct http_request *r)
     return type && strncasecmp(type, "application/json", 16) == 0 &&
            (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
 }
+
+bool http_request_is_of_page(const struct http_request *r)
+{
+    return r->fields[HTTP_ORIGIN] != NULL || r->fields[HTTP_SEC_FETCH_SITE] != NULL;
+}

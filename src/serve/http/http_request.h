@@ -60,7 +60,9 @@ struct http_request {
 };
 
 bool http_request_is_json(const struct http_request *r); /* according to the Content-Type */
-void http_request_release(struct http_request *r);       /* accepts a zeroed request */
+/* Whether a browser sent it for a web page. */
+bool http_request_is_of_page(const struct http_request *r);
+void http_request_release(struct http_request *r); /* accepts a zeroed request */
 
 /* "localhost:8080" -> "localhost"; "[::1]:80" -> "::1". False: not a valid host or host:port. */
 bool http_host_name(const char *host, char *out, size_t out_bytes);

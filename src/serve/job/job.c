@@ -507,11 +507,14 @@ static void job_submitted(void *ctx)
 
 /* ---- starting a job ---- */
 
-static bool is_unanswerable(struct server *s, struct http_exchange *x)
+static bool is_unanswerable(struct server *s, struct http_exchange *x, const struct job_kind *kind)
 {
+    const struct http_request *r = http_exchange_request(x);
+    const bool is_typed =
+        http_request_is_json(r) || (kind->takes_any_type && !http_request_is_of_page(r));
     struct api_error e;
 
-    if (!http_request_is_json(http_exchange_request(x)) && !http_draining(s->http))
+    if (!is_typed && !http_draining(s->http))
         api_error_set(&e, 415, "unsupported_media_type",
                       "the request must have the header Content-Type: application/json");
     else if (!is_unavailable(s, &e))
@@ -532,7 +535,7 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
     struct job *job;
     struct api_error e;
 
-    if (is_unanswerable(s, x))
+    if (is_unanswerable(s, x, kind))
         return;
     if (admission_refuses(s, http_exchange_request(x)->key_index, &e)) {
         api_error_respond(x, &e);

@@ -27,6 +27,9 @@ struct job_kind {
     /* Of a stream: the content type (NULL: text/event-stream) and the text that is sent after
      * HTTP_PING_SECONDS without other output (NULL: a comment of server-sent events). */
     const char *stream_type, *ping;
+    /* Requests need no Content-Type: application/json, as in the examples of these APIs, unless a
+     * browser sends them for a web page, which could send other types to any server. */
+    bool takes_any_type;
     /* On the loop, before the worker thread starts: copies what the job needs from the exchange.
      * May be NULL. */
     void (*open)(struct job *job);

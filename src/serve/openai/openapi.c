@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "serve/http/errors.h"
 #include "serve/openai/openapi_schemas.h"
 #include "serve/reply/reply_parts.h"
 #include "serve/core/routes.h"
@@ -45,6 +46,24 @@ static const struct route_doc DOCS[] = {
               "{'name':'after','in':'query','schema':{'type':'string'}}"},
     {.path = "/v1/responses/*", .method = "GET", .schema = "Response"},
     {.path = "/v1/responses/*", .method = "DELETE", .schema = "ResponseDeleted"},
+    {.path = "/v1/health", .schema = "Health"},
+    {.path = "/ping", .schema = "Health"},
+    {.path = "/api/chat",
+     .body = &ollama_chat_fields,
+     .schema = "OllamaChat",
+     .chunk = "OllamaChat",
+     .has_lines = true,
+     .statuses = "429 504"},
+    {.path = "/api/generate",
+     .body = &ollama_generate_fields,
+     .schema = "OllamaGenerate",
+     .chunk = "OllamaGenerate",
+     .has_lines = true,
+     .statuses = "429 504"},
+    {.path = "/api/tags", .schema = "OllamaModels"},
+    {.path = "/api/ps", .schema = "OllamaModels"},
+    {.path = "/api/show", .body = &ollama_show_fields, .schema = "OllamaShow", .statuses = "429"},
+    {.path = "/api/version", .schema = "Version"},
 };
 
 /* A route without an entry in DOCS answers with JSON. */
@@ -162,7 +181,10 @@ static void put_success(struct buf *out, const struct route_doc *doc, const char
         buf_puts(out, ",");
         put_content(out, "text/html; charset=utf-8", NULL);
     }
-    if (doc->chunk) {
+    if (doc->has_lines) {
+        buf_puts(out, ",");
+        put_content(out, "application/x-ndjson", doc->chunk);
+    } else if (doc->chunk) {
         buf_printf(out,
                    ",\"text/event-stream\":{\"schema\":{\"type\":\"object\",\"description\":"
                    "\"An event of the stream. That of chat and completions ends in "
@@ -211,8 +233,10 @@ static bool applies(const struct route_doc *doc, int to, const char *status)
 
 static void put_answers(struct buf *out, const struct route_doc *doc, const char *text)
 {
+    const bool is_ollama = doc->path && api_error_format_of(doc->path) == API_ERROR_OLLAMA;
+    const char *error = is_ollama ? "OllamaError" : "Error";
     /* /health returns its usual object with status 503 as well */
-    const char *schema = doc->schema && strcmp(doc->schema, "Health") == 0 ? "Health" : "Error";
+    const char *schema = doc->schema && strcmp(doc->schema, "Health") == 0 ? "Health" : error;
 
     buf_puts(out, "\"responses\":{");
     put_success(out, doc, text);
@@ -222,8 +246,7 @@ static void put_answers(struct buf *out, const struct route_doc *doc, const char
         buf_printf(out, ",\"%s\":{\"description\":", ERRORS[i].status);
         reply_put_string(out, ERRORS[i].text);
         buf_puts(out, ",\"content\":{");
-        put_content(out, "application/json",
-                    strcmp(ERRORS[i].status, "503") == 0 ? schema : "Error");
+        put_content(out, "application/json", strcmp(ERRORS[i].status, "503") == 0 ? schema : error);
         buf_puts(out, "}}");
     }
     buf_puts(out, "}");
@@ -271,7 +294,7 @@ static void put_operation(struct buf *out, const struct documented *route, int l
     buf_puts(out, "\"summary\":");
     reply_put_string(out, route->text);
     buf_puts(out, ",");
-    if (strcmp(route->path, "/health") == 0)
+    if (doc->schema && strcmp(doc->schema, "Health") == 0)
         buf_puts(out, "\"security\":[],");
     if (strchr(route->path, '*'))
         buf_puts(out, "\"parameters\":[{\"name\":\"name\",\"in\":\"path\",\"required\":true,"
@@ -330,7 +353,8 @@ void openapi_put(struct buf *out, int last_token)
     buf_printf(out,
                "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"osprey\",\"version\":\"%s\","
                "\"description\":\"gpt-oss models over the OpenAI API. Members of a body that are "
-               "not described are accepted and named in the header x-osprey-warning.\"},"
+               "not described are accepted and named in the header x-osprey-warning. Paths below "
+               "/v1 are served without that prefix as well.\"},"
                "\"security\":[{},{\"key\":[]}],\"paths\":{",
                osp_version());
     put_paths(out, last_token);

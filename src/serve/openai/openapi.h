@@ -13,6 +13,7 @@ struct route_doc {
     const char *schema;
     const char *type;  /* content type of the answer; NULL: application/json */
     const char *chunk; /* name of the schema of stream events; NULL: no stream */
+    bool has_lines;    /* the stream is lines of JSON (NDJSON), not server-sent events */
     /* Further members of the body's schema, with ' for ". */
     const char *rule;
     /* Query parameters as OpenAPI objects, with ' for ". */
@@ -25,6 +26,6 @@ void openapi_put(struct buf *out, int last_token);
 
 /* The fields of the endpoints. */
 extern const struct field_set chat_fields, completions_fields, responses_fields, tokenize_fields,
-    detokenize_fields;
+    detokenize_fields, ollama_chat_fields, ollama_generate_fields, ollama_show_fields;
 
 #endif

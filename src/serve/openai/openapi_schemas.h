@@ -23,12 +23,40 @@
 #define OPENAPI_CHUNK_USAGE                                                                        \
     "'usage':{'anyOf':[{'$ref':'#/components/schemas/Usage'},{'type':'null'}]}"
 
+/* Members of the lines of Ollama's API. */
+#define OPENAPI_OLLAMA_END                                                                         \
+    "'done':{'type':'boolean'},'done_reason':{'enum':['stop','length','load','unload']},"          \
+    "'logprobs':{'type':'array'},'total_duration':" OPENAPI_COUNT                                  \
+    ",'load_duration':" OPENAPI_COUNT ",'prompt_eval_count':" OPENAPI_COUNT                        \
+    ",'prompt_eval_duration':" OPENAPI_COUNT ",'eval_count':" OPENAPI_COUNT                        \
+    ",'eval_duration':" OPENAPI_COUNT
+
 #define OPENAPI_SCHEMAS(X)                                                                         \
     X("Error",                                                                                     \
       "{'type':'object','properties':{'error':{'type':'object','properties':{"                     \
       "'message':{'type':'string'},'type':{'enum':['invalid_request_error','rate_limit_error',"    \
       "'server_error']},'param':" OPENAPI_TEXT_OR_NULL ",'code':" OPENAPI_TEXT_OR_NULL "},"        \
       "'required':['message','type','param','code']}},'required':['error']}")                      \
+    X("OllamaError",                                                                               \
+      "{'type':'object','properties':{'error':{'type':'string'}},'required':['error']}")           \
+    X("OllamaChat",                                                                                \
+      "{'type':'object','properties':{'model':{'type':'string'},'created_at':{'type':'string'},"   \
+      "'message':{'type':'object','properties':{'role':{'const':'assistant'},'content':{'type':"   \
+      "'string'},'thinking':{'type':'string'},'tool_calls':{'type':'array'}},"                     \
+      "'required':['role','content']}," OPENAPI_OLLAMA_END "},'required':['message','done']}")     \
+    X("OllamaGenerate",                                                                            \
+      "{'type':'object','properties':{'model':{'type':'string'},'created_at':{'type':'string'},"   \
+      "'response':{'type':'string'},'thinking':{'type':'string'}," OPENAPI_OLLAMA_END "},"         \
+      "'required':['response','done']}")                                                           \
+    X("OllamaModels",                                                                              \
+      "{'type':'object','properties':{'models':{'type':'array','items':{'type':'object',"          \
+      "'properties':{'name':{'type':'string'},'model':{'type':'string'},'size':" OPENAPI_COUNT     \
+      ",'digest':{'type':'string'},'details':{'type':'object'}},"                                  \
+      "'required':['name','model','size','digest','details']}}},'required':['models']}")           \
+    X("OllamaShow",                                                                                \
+      "{'type':'object','properties':{'details':{'type':'object'},'model_info':{'type':"           \
+      "'object'},'capabilities':{'type':'array','items':{'type':'string'}}},"                      \
+      "'required':['details','model_info','capabilities']}")                                       \
     X("Usage",                                                                                     \
       "{'type':'object','properties':{'prompt_tokens':" OPENAPI_COUNT                              \
       ",'completion_tokens':" OPENAPI_COUNT ",'total_tokens':" OPENAPI_COUNT                       \

@@ -240,7 +240,8 @@ static const struct field_set *tokenize_fields_of(const json_t *body)
 
 void route_tokenize(struct server *s, struct http_exchange *x, const char *name)
 {
-    static const struct token_kind kind = {&tokenize_fields, answer_tokenize, tokenize_fields_of};
+    static const struct token_kind kind = {
+        .fields = &tokenize_fields, .answer = answer_tokenize, .fields_of = tokenize_fields_of};
 
     (void)name;
     token_job_start(s, x, &kind);
@@ -248,7 +249,8 @@ void route_tokenize(struct server *s, struct http_exchange *x, const char *name)
 
 void route_detokenize(struct server *s, struct http_exchange *x, const char *name)
 {
-    static const struct token_kind kind = {&detokenize_fields, answer_detokenize, NULL};
+    static const struct token_kind kind = {.fields = &detokenize_fields,
+                                           .answer = answer_detokenize};
 
     (void)name;
     token_job_start(s, x, &kind);
