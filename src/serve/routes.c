@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <strings.h>
 
 #include "serve/http/errors.h"
 #include "serve/http/origin.h"
@@ -18,6 +17,12 @@ enum {
 
 /* ---- the caller ---- */
 
+/* Claude Code sends HEAD / to see whether the server is there, without a key. */
+static bool is_probe(const struct http_request *r)
+{
+    return strcmp(r->path, "/") == 0 && strcmp(r->method, "HEAD") == 0;
+}
+
 /* These paths need neither an API key nor a loaded model: the chat page asks the user for the
  * key and polls /health while the model loads. */
 static bool is_open(const struct http_request *r)
@@ -27,12 +32,14 @@ static bool is_open(const struct http_request *r)
     return (route != NULL && route->handler == route_health) || is_web_page_request(r);
 }
 
-/* Index of the API key in the Authorization field; -1: no field, or not a key of this server. */
+/* Index of the API key of the request; -1: none, or not a key of this server. A client may send
+ * two, of which one is a key of another service. */
 static int find_key(const struct server *s, const struct http_request *r)
 {
-    const char *given = r->fields[HTTP_AUTHORIZATION];
+    const char *bearer = http_request_bearer(r), *given = r->fields[HTTP_API_KEY];
+    const int key = bearer ? keys_find(&s->keys, bearer) : -1;
 
-    return given && strncasecmp(given, "Bearer ", 7) == 0 ? keys_find(&s->keys, given + 7) : -1;
+    return key < 0 && given ? keys_find(&s->keys, given) : key;
 }
 
 static void refuse(struct http_exchange *x, int http_status, const char *code, const char *why)
@@ -49,7 +56,7 @@ static void allow_origin(struct http_exchange *x, const struct http_request *r)
         return;
     http_add_header(x, "access-control-allow-origin", r->fields[HTTP_ORIGIN]);
     http_add_header(x, "access-control-expose-headers",
-                    "x-request-id, x-osprey-warning, retry-after");
+                    "x-request-id, request-id, x-osprey-warning, retry-after");
     http_add_header(x, "vary", "Origin");
 }
 
@@ -64,7 +71,8 @@ static const char *allowed_headers(const struct http_exchange *x)
     if (!wanted || !*wanted || strlen(wanted) > HEADERS_BYTES_MAX ||
         wanted[strspn(wanted,
                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_, ")])
-        return "authorization, content-type, x-request-id";
+        return "authorization, content-type, x-request-id, x-api-key, anthropic-version, "
+               "anthropic-beta";
     return wanted;
 }
 
@@ -144,14 +152,17 @@ static bool key_admitted(struct server *s, struct http_exchange *x, const struct
     const int key = find_key(s, r);
 
     http_exchange_set_key(x, key);
-    if (s->keys.n == 0 || key >= 0 || is_open(r) || strcmp(r->method, "OPTIONS") == 0)
+    if (s->keys.n == 0 || key >= 0 || is_open(r) || is_probe(r) ||
+        strcmp(r->method, "OPTIONS") == 0)
         return true;
     http_add_header(x, "www-authenticate", "Bearer");
     refuse(
         x, 401, "invalid_api_key",
-        r->fields[HTTP_AUTHORIZATION] /* LiteLLM knows this error by its first words */
-            ? "Incorrect API key provided; send a key of this server as Authorization: Bearer KEY"
-            : "no API key was sent; send a key of this server as Authorization: Bearer KEY");
+        http_request_token(r) != NULL /* LiteLLM knows this error by its first words */
+            ? "Incorrect API key provided; send a key of this server as Authorization: Bearer "
+              "KEY or as x-api-key: KEY"
+            : "no API key was sent; send a key of this server as Authorization: Bearer KEY or as "
+              "x-api-key: KEY");
     return false;
 }
 

@@ -85,7 +85,47 @@ def test_headers_that_a_page_asks_for_are_no_way_in(start_server):
             server, "OPTIONS", "/v1/models", Origin="https://a.example",
             Access_Control_Request_Headers=wanted.encode("latin-1").decode("latin-1"),
         )
-        assert headers["access-control-allow-headers"] == "authorization, content-type, x-request-id"
+        allowed = "authorization, content-type, x-request-id, x-api-key, anthropic-version, anthropic-beta"
+        assert headers["access-control-allow-headers"] == allowed
+
+
+def test_keys_may_come_in_either_header(start_server):
+    server = start_server("--api-key", "first,second")
+    for headers in (
+        {"X_Api_Key": "first"},
+        {"X_Api_Key": "second", "Authorization": "Bearer of-another-service"},
+        {"X_Api_Key": "of-another-service", "Authorization": "Bearer first"},
+        {"X_Api_Key": "first", "Authorization": "Basic Zmlyc3Q6"},
+    ):
+        assert ask(server, "GET", "/v1/models", **headers)[0] == 200, headers
+    for headers in ({}, {"X_Api_Key": "firs"}, {"X_Api_Key": ""}, {"X_Api_Key": "first,second"}):
+        status, fields, body = ask(server, "GET", "/v1/models", **headers)
+        assert status == 401 and fields["www-authenticate"] == "Bearer"
+        assert "x-api-key" in json.loads(body)["error"]["message"]
+
+
+def test_a_stored_response_belongs_to_the_key_in_either_header(start_server):
+    server = start_server("--api-key", "first,second")
+    body = {"input": "Hi", "max_output_tokens": 1}
+    made = json.loads(ask(server, "POST", "/v1/responses", body, X_Api_Key="first")[2])["id"]
+    path = f"/v1/responses/{made}"
+    assert ask(server, "GET", path, Authorization="Bearer first")[0] == 200
+    assert ask(server, "GET", path, X_Api_Key="first")[0] == 200
+    assert ask(server, "GET", path, X_Api_Key="second")[0] == 404
+
+
+def test_a_probe_needs_no_key_and_tells_nothing(start_server):
+    server = start_server("--api-key", "first")
+    status, _, body = ask(server, "HEAD", "/")
+    assert status == 200 and body == b""
+    assert ask(server, "GET", "/")[0] == ask(server, "HEAD", "/v1/models")[0] == 401
+
+
+def test_the_request_id_has_both_names(server):
+    _, headers, _ = ask(server, "GET", "/v1/models")
+    assert headers["request-id"] == headers["x-request-id"] and headers["request-id"].startswith("req-")
+    _, headers, _ = ask(server, "GET", "/nothing", X_Request_Id="mine-1")
+    assert headers["request-id"] == "mine-1"
 
 
 LIMITS = [

@@ -147,21 +147,30 @@ void api_error_json(struct buf *out, const struct api_error *e, enum api_error_f
     }
 }
 
+int api_error_status(const struct api_error *e, enum api_error_format format)
+{
+    enum { OVERLOADED = 529 };
+
+    return format == API_ERROR_ANTHROPIC && e->http_status == 503 ? OVERLOADED : e->http_status;
+}
+
 void api_error_respond(struct http_exchange *x, const struct api_error *e)
 {
     const struct http_request *r = http_exchange_request(x);
+    const enum api_error_format format = api_error_format_of(r->path);
     char retry_after[16];
     struct buf body;
 
     buf_init(&body, ERROR_JSON_BYTES_MAX);
-    api_error_json(&body, e, api_error_format_of(r->path), r->id);
+    api_error_json(&body, e, format, r->id);
     buf_putc(&body, '\n');
     if ((e->http_status == 429 || e->http_status == 503) && e->retry_after_s >= 0) {
         snprintf(retry_after, sizeof retry_after, "%d",
                  e->retry_after_s > 0 ? e->retry_after_s : 1);
         http_add_header(x, "retry-after", retry_after);
     }
-    http_respond(x, e->http_status, "application/json", buf_text(&body), body.size_bytes);
+    http_respond(x, api_error_status(e, format), "application/json", buf_text(&body),
+                 body.size_bytes);
     buf_release(&body);
 }
 

@@ -33,6 +33,8 @@ enum api_error_format api_error_format_of(const char *path);
 /* request_id: for the form that has it; may be "". */
 void api_error_json(struct buf *out, const struct api_error *e, enum api_error_format format,
                     const char *request_id);
+/* The HTTP status that is sent: Anthropic's clients know 503 as 529, "overloaded". */
+int api_error_status(const struct api_error *e, enum api_error_format format);
 void api_error_respond(struct http_exchange *x, const struct api_error *e);
 /* Adds the header with the warnings about a request, if there are any. `names`: its ignored fields,
  * "a, b"; `more`: other warnings. */

@@ -43,6 +43,20 @@ bool http_host_name(const char *host, char *out, size_t out_bytes)
     return true;
 }
 
+const char *http_request_bearer(const struct http_request *r)
+{
+    const char *given = r->fields[HTTP_AUTHORIZATION];
+
+    return given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : NULL;
+}
+
+const char *http_request_token(const struct http_request *r)
+{
+    const char *bearer = http_request_bearer(r);
+
+    return bearer ? bearer : r->fields[HTTP_API_KEY];
+}
+
 bool http_request_is_json(const struct http_request *r)
 {
     const char *type = r->fields[HTTP_CONTENT_TYPE];

@@ -30,6 +30,8 @@ enum {
     X(HTTP_CONTENT_TYPE, "content-type", true)                                                     \
     X(HTTP_CONTENT_ENCODING, "content-encoding", true)                                             \
     X(HTTP_AUTHORIZATION, "authorization", true)                                                   \
+    X(HTTP_API_KEY, "x-api-key", true)                                                             \
+    X(HTTP_ANTHROPIC_VERSION, "anthropic-version", false)                                          \
     X(HTTP_ORIGIN, "origin", true)                                                                 \
     X(HTTP_SEC_FETCH_SITE, "sec-fetch-site", true)                                                 \
     X(HTTP_ACCEPT, "accept", false)                                                                \
@@ -62,6 +64,10 @@ struct http_request {
 bool http_request_is_json(const struct http_request *r); /* according to the Content-Type */
 /* Whether a browser sent it for a web page. */
 bool http_request_is_of_page(const struct http_request *r);
+/* The token of "Authorization: Bearer", as OpenAI's clients send it; NULL: none. */
+const char *http_request_bearer(const struct http_request *r);
+/* The bearer token, else x-api-key, as Anthropic's clients send it; NULL: none. */
+const char *http_request_token(const struct http_request *r);
 void http_request_release(struct http_request *r); /* accepts a zeroed request */
 
 /* "localhost:8080" -> "localhost"; "[::1]:80" -> "::1". False: not a valid host or host:port. */

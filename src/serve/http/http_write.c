@@ -42,6 +42,7 @@ static const struct {
     {503, "Service Unavailable"},
     {504, "Gateway Timeout"},
     {505, "HTTP Version Not Supported"},
+    {529, "Overloaded"},
 };
 
 static const char *reason_of(int status)
@@ -75,7 +76,8 @@ static void put_head(struct buf *head, struct http_exchange *x, int status,
     if (content_type)
         buf_printf(head, "content-type: %s\r\nx-content-type-options: nosniff\r\n", content_type);
     if (c->parser.request.id[0])
-        buf_printf(head, "x-request-id: %s\r\n", c->parser.request.id);
+        buf_printf(head, "x-request-id: %s\r\nrequest-id: %s\r\n", c->parser.request.id,
+                   c->parser.request.id); /* the second is Anthropic's name */
     if (x->close_after)
         buf_puts(head, "connection: close\r\n");
     buf_puts(head, buf_text(&x->headers));
@@ -113,16 +115,17 @@ static void write_response(struct http_exchange *x, int status, const char *cont
 static void write_error(struct http_exchange *x, const struct api_error *e)
 {
     const struct http_request *r = http_exchange_request(x);
+    const enum api_error_format format = api_error_format_of(r->path);
     struct buf body;
     size_t n_bytes;
 
     buf_init(&body, HEAD_BYTES_MAX);
-    api_error_json(&body, e, api_error_format_of(r->path), r->id);
+    api_error_json(&body, e, format, r->id);
     buf_putc(&body, '\n');
     n_bytes = body.size_bytes;
     if (e->http_status == 503)
         http_add_header(x, "retry-after", RETRY_AFTER_S);
-    write_response(x, e->http_status, "application/json", buf_take(&body), n_bytes);
+    write_response(x, api_error_status(e, format), "application/json", buf_take(&body), n_bytes);
 }
 
 /* Whether the memory of unread answers allows a large answer; if not, an error is sent instead. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -14,9 +13,9 @@
 
 const char *response_owner(const struct http_request *r)
 {
-    const char *given = r->fields[HTTP_AUTHORIZATION];
+    const char *given = http_request_token(r);
 
-    return given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : "";
+    return given ? given : "";
 }
 
 /* ---- the previous response ---- */

@@ -19,7 +19,7 @@ struct response_state {
     struct response_writer writer;
 };
 
-/* The owner of the request's responses: requests with the same bearer token have the same owner.
+/* The owner of the request's responses: requests with the same token have the same owner.
  * The token may have been checked by a proxy instead of this server. Borrowed from the request. */
 const char *response_owner(const struct http_request *r);
 
