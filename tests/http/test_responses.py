@@ -305,8 +305,7 @@ def test_no_tools(client):
 def test_tools_that_agents_send(server):
     foreign = [
         {"type": "web_search"},
-        {"type": "custom", "name": "apply_patch", "format": {"type": "grammar"}},
-        {"type": "local_shell"},
+        {"type": "tool_search"},
         {"type": "image_generation"},
         {"type": "something\r\nnew"},
     ]
@@ -318,7 +317,7 @@ def test_tools_that_agents_send(server):
     body = json.loads(text)
     assert status == 200 and [t["type"] for t in body["tools"]] == ["function"]
     assert fields["x-osprey-warning"] == (
-        "ignored unknown fields: client_metadata, tools.web_search, tools.custom, tools.local_shell, "
+        "ignored unknown fields: client_metadata, tools.web_search, tools.tool_search, "
         "tools.image_generation, tools.something??new, text.verbosity"
     )
 

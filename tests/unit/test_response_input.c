@@ -126,11 +126,10 @@ static void test_ignored_items(void **state)
     begin(&r);
     assert_int_equal(add(&r,
                          "[{'type':'web_search_call','id':'ws_1'},{'role':'user','content':'x'},"
-                         "{'type':'web_search_call'},{'type':'local_shell_call_output'}]"),
+                         "{'type':'web_search_call'},{'type':'mcp_list_tools'}]"),
                      OSP_OK);
     assert_int_equal(json_array_size(r.in.messages), 1);
-    assert_string_equal(buf_text(&r.params.ignored),
-                        "input.web_search_call, input.local_shell_call_output");
+    assert_string_equal(buf_text(&r.params.ignored), "input.web_search_call, input.mcp_list_tools");
     end(&r);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/str.h"
 
 static enum osp_status set_mode(struct request_params *p, const char *field, const char *mode)
 {
@@ -21,14 +22,17 @@ static enum osp_status set_mode(struct request_params *p, const char *field, con
 }
 
 /* Reads {"type": "function", "function": {"name": ...}}, or {"type": "function", "name": ...} of
- * /v1/responses; custom tools likewise. */
+ * /v1/responses; custom tools likewise. The built-in tools of /v1/responses have the name of their
+ * type: {"type": "shell"}. */
 static enum osp_status add_name(struct request_params *p, const char *field, const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
     const json_t *within = type != NULL ? json_object_get(v, type) : NULL;
     const char *name = json_string_value(json_object_get(within != NULL ? within : v, "name"));
 
-    if (type == NULL || (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0))
+    if (type != NULL && str_in_list("shell,local_shell,apply_patch", type))
+        name = type;
+    else if (type == NULL || !str_in_list("function,custom", type))
         return fail(OSP_EINVAL, "%s: type must be \"function\" or \"custom\"", field);
     if (name == NULL)
         return fail(OSP_EINVAL, "%s: the tool has no name", field);

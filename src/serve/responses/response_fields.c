@@ -153,7 +153,8 @@ static enum osp_status read_tools(struct request_params *p, const char *name, co
 const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
     OTHER("input", field_ignored, "{'anyOf':[{'type':'string'},{'type':'array'}]}",
           "A string, or a list of items: message, reasoning, function_call, function_call_output, "
-          "custom_tool_call, custom_tool_call_output and item_reference."),
+          "custom_tool_call, custom_tool_call_output, shell_call, local_shell_call, "
+          "apply_patch_call, their _output items, and item_reference."),
     OTHER("instructions", read_string, STRING,
           "A developer message before the conversation, for this request only."),
     OTHER("previous_response_id", read_string, STRING,
@@ -183,7 +184,9 @@ const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
           "effort: how much the model reasons before it answers. summary: the reasoning text is "
           "also returned as its summary."),
     OTHER("tools", read_tools, "{'type':'array'}",
-          "Functions and custom tools that the model may call; tools of other types are ignored."),
+          "Tools that the model may call: function, custom, namespace, shell, local_shell and "
+          "apply_patch. web_search, image_generation, tool_search and unknown types are ignored; "
+          "mcp, file_search, code_interpreter and computer are refused."),
     OTHER("metadata", field_metadata, "{'type':'object','additionalProperties':{'type':'string'}}",
           "Returned in the response."),
     OTHER("truncation", read_truncation, "{'enum':['disabled','auto']}",

@@ -35,33 +35,30 @@ void response_input_release(struct response_input *in)
 
 /* ---- messages ---- */
 
-static void note_origin(struct response_input *in, int call)
+void input_note_origin(struct response_input *in, int call)
 {
     mem_grow(&in->origins, in->n_origins, &in->n_origins_max, sizeof *in->origins);
     in->origins[in->n_origins++] =
         (struct input_origin){(int)json_array_size(in->messages) - 1, call, in->item};
 }
 
-/* Takes ownership of `message`, also when it fails. */
-static enum osp_status add_message(struct response_input *in, json_t *message)
+enum osp_status input_add_message(struct response_input *in, json_t *message)
 {
     if (!message || json_array_append_new(in->messages, message) != 0)
         return input_no_memory();
     in->open = NULL;
-    note_origin(in, -1);
+    input_note_origin(in, -1);
     return OSP_OK;
 }
 
 /* Takes ownership of `content`. */
 static enum osp_status add_text(struct response_input *in, const char *role, json_t *content)
 {
-    return add_message(in, json_pack("{s:s,s:o}", "role", role, "content", content));
+    return input_add_message(in, json_pack("{s:s,s:o}", "role", role, "content", content));
 }
 
-/* Ensures that in->open is an assistant message without the given members: the current one, or a
- * new one. */
-static enum osp_status open_message(struct response_input *in, const char *member_a,
-                                    const char *member_b, const char *member_c)
+enum osp_status input_open_message(struct response_input *in, const char *member_a,
+                                   const char *member_b, const char *member_c)
 {
     const char *const members[] = {member_a, member_b, member_c};
     bool is_taken = in->open == NULL;
@@ -73,14 +70,13 @@ static enum osp_status open_message(struct response_input *in, const char *membe
     if (!is_taken)
         return OSP_OK;
     message = json_pack("{s:s}", "role", "assistant");
-    TRY(add_message(in, message));
+    TRY(input_add_message(in, message));
     in->open = message;
 out:
     return st;
 }
 
-/* Takes ownership of `value`. */
-static enum osp_status set_open(struct response_input *in, const char *name, json_t *value)
+enum osp_status input_set_open(struct response_input *in, const char *name, json_t *value)
 {
     return value && json_object_set_new(in->open, name, value) == 0 ? OSP_OK : input_no_memory();
 }
@@ -101,73 +97,14 @@ static enum osp_status read_message(struct response_input *in, const json_t *ite
     TRY(input_text(in, item, "content", &content));
     if (strcmp(name, "assistant") != 0)
         return add_text(in, name, content);
-    st = open_message(in, "content", "tool_calls", NULL);
+    st = input_open_message(in, "content", "tool_calls", NULL);
     if (st != OSP_OK) {
         json_decref(content);
         return st;
     }
-    TRY(set_open(in, "content", content));
+    TRY(input_set_open(in, "content", content));
     if (json_is_string(phase))
-        TRY(set_open(in, "phase", json_incref(phase)));
-out:
-    return st;
-}
-
-/* The name under which the model called the function; borrowed from `out` or the item. */
-static enum osp_status read_name(const struct response_input *in, const json_t *item,
-                                 char out[TOOL_NAME_BYTES], const char **name)
-{
-    const char *ns_name = json_string_value(json_object_get(item, "namespace"));
-    const json_t *own;
-    enum osp_status st;
-
-    TRY(input_string(in, item, "name", &own));
-    *name = json_string_value(own);
-    if (ns_name && !response_tools_full_name(out, ns_name, *name))
-        return input_error(in, ".namespace",
-                           "namespace and name together are not a valid function name, which has "
-                           "at most 64 of the characters a-z A-Z 0-9 _ . -");
-    *name = ns_name ? out : *name;
-out:
-    return st;
-}
-
-/* kind: "function" or "custom"; member: the field of the call's text. */
-static enum osp_status read_call(struct response_input *in, const json_t *item, const char *kind,
-                                 const char *member)
-{
-    char full_name[TOOL_NAME_BYTES];
-    const json_t *id, *text;
-    json_t *calls, *call;
-    const char *name;
-    enum osp_status st;
-
-    TRY(input_string(in, item, "call_id", &id));
-    TRY(read_name(in, item, full_name, &name));
-    TRY(input_string(in, item, member, &text));
-    TRY(open_message(in, NULL, NULL, NULL));
-    if (!json_object_get(in->open, "tool_calls"))
-        TRY(set_open(in, "tool_calls", json_array()));
-    calls = json_object_get(in->open, "tool_calls");
-    call = json_pack("{s:O,s:s,s:{s:s,s:O}}", "id", id, "type", kind, kind, "name", name, member,
-                     text);
-    if (!call || json_array_append_new(calls, call) != 0)
-        return input_no_memory();
-    note_origin(in, (int)json_array_size(calls) - 1);
-out:
-    return st;
-}
-
-static enum osp_status read_output(struct response_input *in, const json_t *item)
-{
-    json_t *content = NULL;
-    const json_t *id;
-    enum osp_status st;
-
-    TRY(input_string(in, item, "call_id", &id));
-    TRY(input_text(in, item, "output", &content));
-    return add_message(
-        in, json_pack("{s:s,s:O,s:o}", "role", "tool", "tool_call_id", id, "content", content));
+        TRY(input_set_open(in, "phase", json_incref(phase)));
 out:
     return st;
 }
@@ -206,9 +143,9 @@ static enum osp_status read_reasoning(struct response_input *in, const json_t *i
         TRY(read_list(in, item, "summary", &text));
     if (!text)
         return OSP_OK;
-    st = open_message(in, "reasoning", "content", "tool_calls");
+    st = input_open_message(in, "reasoning", "content", "tool_calls");
     if (st == OSP_OK)
-        return set_open(in, "reasoning", text);
+        return input_set_open(in, "reasoning", text);
     json_decref(text);
 out:
     return st;
@@ -277,7 +214,9 @@ static enum osp_status ignore_item(struct response_input *in, const char *type)
     if (!response_is_foreign_item(type))
         return input_error(in, ".type",
                            "\"%.40s\" is not one of message, function_call, function_call_output, "
-                           "custom_tool_call, custom_tool_call_output, reasoning, item_reference",
+                           "custom_tool_call, custom_tool_call_output, shell_call, "
+                           "shell_call_output, local_shell_call, local_shell_call_output, "
+                           "apply_patch_call, apply_patch_call_output, reasoning, item_reference",
                            type);
     snprintf(name, sizeof name, "input.%s", type);
     fields_warn_ignored(in->params, name);
@@ -288,6 +227,7 @@ static enum osp_status read_item(struct response_input *in, json_t *item)
 {
     const json_t *type = json_object_get(item, "type");
     const char *name = json_string_value(type);
+    enum osp_status st;
 
     if (!json_is_object(item))
         return input_error(in, "", "must be an object");
@@ -297,12 +237,8 @@ static enum osp_status read_item(struct response_input *in, json_t *item)
         return input_error(in, ".type", "must be a string");
     if (strcmp(name, "message") == 0)
         return read_message(in, item);
-    if (strcmp(name, "function_call") == 0)
-        return read_call(in, item, "function", "arguments");
-    if (strcmp(name, "custom_tool_call") == 0)
-        return read_call(in, item, "custom", "input");
-    if (str_in_list("function_call_output,custom_tool_call_output", name))
-        return read_output(in, item);
+    if (input_tool_item(in, item, name, &st))
+        return st;
     if (strcmp(name, "reasoning") == 0)
         return read_reasoning(in, item);
     if (strcmp(name, "item_reference") == 0 && in->item >= 0)
@@ -314,6 +250,12 @@ static enum osp_status read_item(struct response_input *in, json_t *item)
 
 static const char *id_kind(const char *type)
 {
+    const struct response_builtin *call = response_builtin_call(type);
+
+    if (call)
+        return call->id;
+    if (response_builtin_output(type))
+        return "out";
     if (strcmp(type, "function_call") == 0)
         return "fc";
     if (strcmp(type, "function_call_output") == 0)

@@ -26,4 +26,22 @@ CHECKED enum osp_status input_text(const struct response_input *in, const json_t
 CHECKED enum osp_status input_reasoning(const struct response_input *in, const json_t *item,
                                         json_t **out);
 
+/* ---- messages ---- */
+
+/* Records that the item that is being read became this call of the last message; -1: the message
+ * itself. */
+void input_note_origin(struct response_input *in, int call);
+/* Takes ownership of `message`, also when it fails. */
+CHECKED enum osp_status input_add_message(struct response_input *in, json_t *message);
+/* Ensures that in->open is an assistant message without the given members: the current one, or a
+ * new one. A member may be NULL. */
+CHECKED enum osp_status input_open_message(struct response_input *in, const char *member_a,
+                                           const char *member_b, const char *member_c);
+/* Takes ownership of `value`. */
+CHECKED enum osp_status input_set_open(struct response_input *in, const char *name, json_t *value);
+
+/* Reads a call or a result. False: items of this type are neither. */
+bool input_tool_item(struct response_input *in, json_t *item, const char *type,
+                     enum osp_status *st);
+
 #endif

@@ -1,10 +1,9 @@
-/* The items of a response: their JSON, and the events that begin, extend and end them. */
+/* The items of a response: the events that begin, extend and end them. */
 #include "serve/responses/response_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/memory.h"
 #include "serve/reply/reply_parts.h"
 
@@ -18,119 +17,15 @@ static const struct {
                    "response.function_call_arguments.done"},
     [ITEM_CUSTOM] = {"ctc", "response.custom_tool_call_input.delta",
                      "response.custom_tool_call_input.done"},
+    [ITEM_BUILTIN] = {"", NULL, NULL}, /* the id is that of the tool */
 };
 
 static bool is_call(const struct response_writer *w)
 {
-    return w->open == ITEM_CALL || w->open == ITEM_CUSTOM;
+    return w->open == ITEM_CALL || w->open == ITEM_CUSTOM || w->open == ITEM_BUILTIN;
 }
 
 #define SUMMARY "response.reasoning_summary_"
-
-/* ---- JSON of an item ---- */
-
-static void put_text(struct buf *out, const struct buf *text)
-{
-    buf_json_string(out, buf_text(text), text->size_bytes);
-}
-
-/* Writes ,"logprobs":[...] with the entries of `logprobs_json`. */
-static void put_logprobs(struct buf *out, const struct buf *logprobs_json)
-{
-    buf_puts(out, ",\"logprobs\":[");
-    buf_append(out, buf_text(logprobs_json), logprobs_json->size_bytes);
-    buf_puts(out, "]");
-}
-
-/* The single part of the item's content. */
-static void put_part(const struct response_writer *w, struct buf *out)
-{
-    if (w->open == ITEM_REASONING) {
-        buf_puts(out, "{\"type\":\"reasoning_text\",\"text\":");
-        put_text(out, &w->text);
-    } else {
-        buf_puts(out, "{\"type\":\"output_text\",\"text\":");
-        put_text(out, &w->text);
-        buf_puts(out, ",\"annotations\":[]");
-        put_logprobs(out, &w->logprobs_json);
-    }
-    buf_puts(out, "}");
-}
-
-static void put_summary_part(const struct response_writer *w, struct buf *out)
-{
-    buf_puts(out, "{\"type\":\"summary_text\",\"text\":");
-    put_text(out, &w->text);
-    buf_puts(out, "}");
-}
-
-static void put_encrypted(const struct response_writer *w, struct buf *out)
-{
-    buf_puts(out, ",\"encrypted_content\":\"" ENCRYPTED_PREFIX);
-    base64_append(out, buf_text(&w->text), w->text.size_bytes);
-    buf_puts(out, "\"");
-}
-
-static void put_reasoning(const struct response_writer *w, bool is_begun, struct buf *out)
-{
-    buf_puts(out, ",\"summary\":[");
-    if (!is_begun && w->include_summary)
-        put_summary_part(w, out);
-    buf_puts(out, "],\"content\":[");
-    if (!is_begun)
-        put_part(w, out);
-    buf_puts(out, "]");
-    if (!is_begun && w->include_encrypted && w->text.size_bytes > 0)
-        put_encrypted(w, out);
-}
-
-static void put_message(const struct response_writer *w, bool is_begun, struct buf *out)
-{
-    buf_printf(out, ",\"role\":\"assistant\",\"phase\":\"%s\",\"content\":[",
-               w->is_preamble ? "commentary" : "final_answer");
-    if (!is_begun)
-        put_part(w, out);
-    buf_puts(out, "]");
-}
-
-static void put_name(const struct response_writer *w, struct buf *out)
-{
-    buf_puts(out, ",\"name\":");
-    reply_put_string(out, w->namespaced ? w->namespaced->name : w->name);
-}
-
-static void put_call(const struct response_writer *w, struct buf *out)
-{
-    buf_puts(out, ",\"call_id\":");
-    reply_put_string(out, w->call_id);
-    if (w->namespaced) {
-        buf_puts(out, ",\"namespace\":");
-        reply_put_string(out, w->namespaced->ns_name);
-    }
-    put_name(w, out);
-    buf_puts(out, w->open == ITEM_CUSTOM ? ",\"input\":" : ",\"arguments\":");
-    put_text(out, &w->text);
-}
-
-/* With status "in_progress" the item has just begun and has no content. */
-static void put_item(const struct response_writer *w, const char *status, struct buf *out)
-{
-    static const char *const types[] = {[ITEM_REASONING] = "reasoning",
-                                        [ITEM_MESSAGE] = "message",
-                                        [ITEM_CALL] = "function_call",
-                                        [ITEM_CUSTOM] = "custom_tool_call"};
-    bool is_begun = strcmp(status, "in_progress") == 0;
-
-    buf_printf(out, "{\"id\":\"%s\",\"type\":\"%s\",\"status\":\"%s\"", w->item_id, types[w->open],
-               status);
-    if (w->open == ITEM_REASONING)
-        put_reasoning(w, is_begun, out);
-    else if (w->open == ITEM_MESSAGE)
-        put_message(w, is_begun, out);
-    else
-        put_call(w, out);
-    buf_puts(out, "}");
-}
 
 /* ---- events ---- */
 
@@ -146,7 +41,7 @@ static void emit_item(struct response_writer *w, const char *type, const char *s
     response_begin_event(w, type, out);
     put_index(w, out);
     buf_puts(out, ",\"item\":");
-    put_item(w, status, out);
+    response_put_item(w, status, out);
     response_end_event(out);
 }
 
@@ -171,7 +66,7 @@ static void emit_part(struct response_writer *w, const char *type, struct buf *o
 {
     begin_item_event(w, type, "content_index", out);
     buf_puts(out, ",\"part\":");
-    put_part(w, out);
+    response_put_part(w, out);
     response_end_event(out);
 }
 
@@ -179,7 +74,7 @@ static void emit_summary_part(struct response_writer *w, const char *type, struc
 {
     begin_item_event(w, type, "summary_index", out);
     buf_puts(out, ",\"part\":");
-    put_summary_part(w, out);
+    response_put_summary_part(w, out);
     response_end_event(out);
 }
 
@@ -210,7 +105,7 @@ static void emit_delta(struct response_writer *w, const struct osp_event *event,
 {
     emit_string(w, KINDS[w->open].delta, index_of(w), "delta", event->text, event->n_bytes, out);
     if (w->open == ITEM_MESSAGE)
-        put_logprobs(out, logprobs_json);
+        response_put_logprobs(out, logprobs_json);
     response_end_event(out);
     if (!has_summary(w))
         return;
@@ -237,9 +132,9 @@ static void emit_done(struct response_writer *w, const char *status, struct buf 
     emit_string(w, KINDS[w->open].done, index_of(w), members[w->open], buf_text(&w->text),
                 w->text.size_bytes, out);
     if (w->open == ITEM_MESSAGE)
-        put_logprobs(out, &w->logprobs_json);
+        response_put_logprobs(out, &w->logprobs_json);
     if (w->open == ITEM_CALL)
-        put_name(w, out);
+        response_put_call_name(w, out);
     response_end_event(out);
     if (!is_call(w))
         emit_part(w, "response.content_part.done", out);
@@ -260,6 +155,43 @@ static void reset_item(struct response_writer *w)
     w->call_id = w->name = NULL;
 }
 
+/* Begins a call whose whole text is there already: the item is still empty, one delta has all. */
+static void emit_whole_call(struct response_writer *w, struct buf *out)
+{
+    struct buf text = w->text;
+
+    buf_init(&w->text, 0);
+    emit_item(w, "response.output_item.added", "in_progress", out);
+    buf_release(&w->text);
+    w->text = text;
+    emit_string(w, KINDS[ITEM_CALL].delta, NULL, "delta", buf_text(&w->text), w->text.size_bytes,
+                out);
+    response_end_event(out);
+}
+
+/* A call whose arguments are not those of the tool, because it was cut or is malformed, becomes
+ * the call of a function, which has them as they are. */
+static void close_builtin(struct response_writer *w, const char *status, struct buf *out)
+{
+    struct buf made;
+
+    buf_init(&made, REPLY_BYTES_MAX);
+    if (!response_builtin_put(w->builtin, buf_text(&w->text), w->text.size_bytes, &made)) {
+        w->open = ITEM_CALL;
+        response_new_id(w->item_id, KINDS[ITEM_CALL].id);
+    }
+    buf_release(&made);
+    if (!w->streams)
+        return;
+    if (w->open == ITEM_BUILTIN) {
+        emit_item(w, "response.output_item.added", "in_progress", out);
+        emit_item(w, "response.output_item.done", status, out);
+        return;
+    }
+    emit_whole_call(w, out);
+    emit_done(w, status, out);
+}
+
 bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out)
 {
     const char *status = is_cut ? "incomplete" : "completed";
@@ -267,7 +199,9 @@ bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out
 
     if (w->open == ITEM_NONE)
         return true;
-    if (w->streams)
+    if (w->open == ITEM_BUILTIN)
+        close_builtin(w, status, out);
+    else if (w->streams)
         emit_done(w, status, out);
     if (mem_try_grow(&w->items, w->n_items, &w->n_items_max, sizeof *w->items, "items") != OSP_OK)
         return false;
@@ -275,7 +209,7 @@ bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out
     item = &w->items[w->n_items];
     *item = (struct response_item){.begin = w->output.size_bytes, .is_output = true};
     memcpy(item->id, w->item_id, sizeof item->id);
-    put_item(w, status, &w->output);
+    response_put_item(w, status, &w->output);
     item->n_bytes = w->output.size_bytes - item->begin;
     w->n_items++;
     reset_item(w);
@@ -320,16 +254,24 @@ static bool begin_item(struct response_writer *w, enum response_item_kind kind,
         w->name = mem_strdup(event->name);
         w->namespaced = w->tools ? response_tools_find(w->tools, w->name) : NULL;
     }
-    if (w->streams)
+    if (kind == ITEM_BUILTIN) {
+        w->builtin = response_tools_builtin(w->tools, w->name);
+        response_new_id(w->item_id, w->builtin->id);
+    }
+    if (w->streams && kind != ITEM_BUILTIN)
         emit_added(w, out);
     return true;
 }
 
 bool response_begin_call(struct response_writer *w, const struct osp_event *event, struct buf *out)
 {
-    const bool is_custom = w->tools && custom_names_have(&w->tools->custom, event->name);
+    enum response_item_kind kind = ITEM_CALL;
 
-    return begin_item(w, is_custom ? ITEM_CUSTOM : ITEM_CALL, event, out);
+    if (w->tools && custom_names_have(&w->tools->custom, event->name))
+        kind = ITEM_CUSTOM;
+    else if (w->tools && response_tools_builtin(w->tools, event->name))
+        kind = ITEM_BUILTIN;
+    return begin_item(w, kind, event, out);
 }
 
 /* The logprobs of this event, for its delta. */
@@ -395,5 +337,8 @@ bool response_add_arguments(struct response_writer *w, const struct osp_event *e
 {
     if (w->open == ITEM_CUSTOM)
         return add_input(w, event, out);
+    if (w->open == ITEM_BUILTIN)
+        return has_text_budget(w, event->text, event->n_bytes, 0) &&
+               buf_append(&w->text, event->text, event->n_bytes);
     return response_add_text(w, ITEM_CALL, event, out);
 }

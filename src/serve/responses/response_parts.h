@@ -1,4 +1,5 @@
-/* Shared by the two files of the writer: response_items.c and response_writer.c. */
+/* Shared by the files of the writer: response_writer.c, response_items.c and
+ * response_item_json.c. */
 #ifndef SERVE_RESPONSES_RESPONSE_PARTS_H
 #define SERVE_RESPONSES_RESPONSE_PARTS_H
 
@@ -21,5 +22,15 @@ CHECKED bool response_add_arguments(struct response_writer *w, const struct osp_
                                     struct buf *out);
 CHECKED bool response_begin_call(struct response_writer *w, const struct osp_event *event,
                                  struct buf *out);
+
+/* The JSON of the open item. With status "in_progress" it has just begun and has no content. */
+void response_put_item(const struct response_writer *w, const char *status, struct buf *out);
+/* The single part of its content, and of its summary. */
+void response_put_part(const struct response_writer *w, struct buf *out);
+void response_put_summary_part(const struct response_writer *w, struct buf *out);
+/* ,"name":... of a called function */
+void response_put_call_name(const struct response_writer *w, struct buf *out);
+/* ,"logprobs":[...] with the entries of `logprobs_json` */
+void response_put_logprobs(struct buf *out, const struct buf *logprobs_json);
 
 #endif

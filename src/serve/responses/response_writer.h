@@ -16,7 +16,14 @@ enum { RESPONSE_ITEM_JSON_BYTES = 512 };
 /* Prefix of the reasoning text that is sent as "encrypted_content". */
 #define ENCRYPTED_PREFIX "osprey1."
 
-enum response_item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL, ITEM_CUSTOM };
+enum response_item_kind {
+    ITEM_NONE,
+    ITEM_REASONING,
+    ITEM_MESSAGE,
+    ITEM_CALL,
+    ITEM_CUSTOM,
+    ITEM_BUILTIN /* its events are written when it ends: its members are made of all arguments */
+};
 
 struct response_writer {
     /* Set by the caller after response_writer_init(); all are borrowed. */
@@ -42,10 +49,11 @@ struct response_writer {
     char *call_id, *name;
     /* the called function if it has a namespace, else NULL */
     const struct namespaced_tool *namespaced;
-    struct custom_input input;      /* parser state of the arguments of ITEM_CUSTOM */
-    struct buf text, logprobs_json; /* of the open item */
-    struct buf output;              /* JSON of the ended items, separated by commas */
-    struct response_item *items;    /* (n_items) places in `output` */
+    const struct response_builtin *builtin; /* of ITEM_BUILTIN */
+    struct custom_input input;              /* parser state of the arguments of ITEM_CUSTOM */
+    struct buf text, logprobs_json;         /* of the open item */
+    struct buf output;                      /* JSON of the ended items, separated by commas */
+    struct response_item *items;            /* (n_items) places in `output` */
     size_t n_items, n_items_max;
 };
 
