@@ -474,6 +474,85 @@ def test_limits_of_the_store(start_server):
     assert none.stop() == 0
 
 
+def test_input_tokens(client, server):
+    """The count is that of the prompt which the same request has."""
+    bodies = [
+        {"input": QUESTION},
+        {"input": [{"role": "user", "content": QUESTION}], "instructions": "Be brief.", "tools": [WEATHER],
+         "tool_choice": "auto", "reasoning": {"effort": "high"}, "truncation": "auto"},
+        {"input": QUESTION, "text": {"format": {"type": "json_schema", "name": "a", "schema": {"type": "object"}}}},
+    ]
+    for body in bodies:
+        made = client.responses.create(model=MODEL, max_output_tokens=1, **body)
+        assert client.responses.input_tokens.count(model=MODEL, **body).input_tokens == made.usage.input_tokens
+    first = client.responses.create(model=MODEL, input=QUESTION, max_output_tokens=1)
+    follow = {"input": "And of Italy?", "previous_response_id": first.id}
+    made = client.responses.create(model=MODEL, max_output_tokens=1, **follow)
+    assert client.responses.input_tokens.count(model=MODEL, **follow).input_tokens == made.usage.input_tokens
+    status, _, text = post(server, {"input": "word " * 6000, "stream": True}, "/v1/responses/input_tokens")
+    count = json.loads(text)
+    assert status == 200 and count["object"] == "response.input_tokens" and 6000 < count["input_tokens"] < 6200
+    status, _, text = post(server, {}, "/v1/responses/input_tokens")
+    assert status == 200 and json.loads(text)["input_tokens"] == 0
+    for body, param in (({"input": 3}, "input"), ({"input": "x", "tools": [{}]}, "tools[0].type"),
+                        ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id")):
+        status, _, text = post(server, body, "/v1/responses/input_tokens")
+        assert status == 400 and json.loads(text)["error"]["param"] == param
+
+
+def test_compact_is_refused_with_its_reason(server):
+    status, _, text = post(server, {"model": MODEL, "input": []}, "/v1/responses/compact")
+    error = json.loads(text)["error"]
+    assert status == 400 and error["code"] == "unsupported" and "truncation" in error["message"]
+
+
+def turns(n, words=200):
+    """A conversation of n turns, which nano's context of 4,096 tokens holds about 18 of."""
+    return [{"role": role, "content": f"{i} " + "word " * words} for i in range(n) for role in ("user", "assistant")]
+
+
+def test_truncation_drops_the_oldest(server, client):
+    """What remains is the prompt of the conversation without the dropped messages."""
+    items = [{"role": "developer", "content": "Be brief."}, *turns(15), {"role": "user", "content": "last"}]
+    body = {"model": MODEL, "input": items, "max_output_tokens": 2, "truncation": "auto"}
+    raw = client.responses.with_raw_response.create(**body)
+    r, warning = raw.parse(), raw.headers["x-osprey-warning"]
+    assert r.truncation == "auto" and "of 32" in warning
+    n_dropped = int(warning.split(" of 32")[0].rsplit(" ")[-1])
+    assert 5 < n_dropped < 31 and r.usage.input_tokens <= 4096 - 2
+    rest = [items[0], *items[1 + n_dropped:]]
+    same = client.responses.create(**{**body, "input": rest, "truncation": "disabled"})
+    assert same.usage.input_tokens == r.usage.input_tokens
+    counted = client.responses.input_tokens.count(model=MODEL, input=items, truncation="auto")
+    assert counted.input_tokens <= 4096 - 4096 // 8
+    # the next turn drops the same messages, and the rest of its prompt is in the prefix cache
+    more = [*items, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "and?"}]
+    raw = client.responses.with_raw_response.create(**{**body, "input": more})
+    assert f"{n_dropped} of 34" in raw.headers["x-osprey-warning"]
+    # the stored conversation is truncated likewise
+    stored = client.responses.create(**{**body, "input": items})
+    following = client.responses.create(model=MODEL, input=turns(3)[:5], previous_response_id=stored.id,
+                                        truncation="auto", max_output_tokens=2)
+    assert following.usage.input_tokens <= 4096 - 2
+    with pytest.raises(openai.BadRequestError) as e:
+        client.responses.create(**{**body, "truncation": "disabled"})
+    assert e.value.code == "context_length_exceeded"
+
+
+def test_truncation_in_an_agents_loop(client):
+    """One user message and many calls: the oldest calls go, each with its result."""
+    items = [{"role": "user", "content": "task"}]
+    for i in range(30):
+        items += [{"type": "function_call", "call_id": f"c{i}", "name": "get_weather", "arguments": '{"city": "Paris"}'},
+                  {"type": "function_call_output", "call_id": f"c{i}", "output": f"{i} " + "word " * 200}]
+    body = {"model": MODEL, "max_output_tokens": 2, "tools": [WEATHER]}
+    raw = client.responses.with_raw_response.create(**body, input=items, truncation="auto")
+    n_dropped = int(raw.headers["x-osprey-warning"].split(" of 61")[0].rsplit(" ")[-1])
+    assert n_dropped % 2 == 0 and n_dropped > 20
+    same = client.responses.create(**body, input=[items[0], *items[1 + n_dropped:]])
+    assert same.usage.input_tokens == raw.parse().usage.input_tokens
+
+
 def test_truncation_auto(client):
     """What the Agents SDK sends: the same as disabled while the conversation fits."""
     answers = [client.responses.create(model="osprey-nano", input="Hello", temperature=0, max_output_tokens=20, truncation=how)

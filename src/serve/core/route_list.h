@@ -19,6 +19,10 @@
     X("POST", "/v1/chat/completions", route_chat, "the next message of a conversation")            \
     X("POST", "/v1/completions", route_completions, "the continuation of a prompt")                \
     X("POST", "/v1/responses", route_responses, "the next items of a conversation")                \
+    X("POST", "/v1/responses/input_tokens", route_response_input_tokens,                           \
+      "the number of tokens of a response's prompt")                                               \
+    X("POST", "/v1/responses/compact", route_response_compact,                                     \
+      "always 400, with the reason: conversations are not compacted")                              \
     X("POST", "/v1/responses/*/cancel", route_response_cancel,                                     \
       "always 400: background responses are not supported")                                        \
     X("GET", "/v1/responses/*/input_items", route_response_items,                                  \

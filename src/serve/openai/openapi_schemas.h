@@ -163,6 +163,9 @@
       ",'final_answer']}},'required':['type','id']}},'"                                            \
       "usage':{'type':['object','null']},'error':{'type':['object','null']}},'required':['id','"   \
       "object','created_at','status','model','output']}")                                          \
+    X("ResponseInputTokens",                                                                       \
+      "{'type':'object','properties':{'object':{'const':'response.input_tokens'},'input_tokens'"   \
+      ":" OPENAPI_COUNT "},'required':['object','input_tokens']}")                                 \
     X("ResponseEvent",                                                                             \
       "{'type':'object','properties':{'type':{'type':'string'},'sequence_number':" OPENAPI_COUNT   \
       "},'required':['type','sequence_number']}")                                                  \

@@ -48,7 +48,6 @@ static enum osp_status read_background(struct request_params *p, const char *nam
                            : OSP_OK;
 }
 
-/* Both mean the same: a conversation that is longer than the context is refused. */
 static enum osp_status read_truncation(struct request_params *p, const char *name, const json_t *v)
 {
     const char *how = json_string_value(v);
@@ -190,8 +189,8 @@ const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
     OTHER("metadata", field_metadata, "{'type':'object','additionalProperties':{'type':'string'}}",
           "Returned in the response."),
     OTHER("truncation", read_truncation, "{'enum':['disabled','auto']}",
-          "auto has no effect: the conversation is never truncated, and one that does not fit is "
-          "refused."),
+          "auto: the oldest messages of a conversation that does not fit into the context are "
+          "dropped; disabled (the default): it is refused."),
     OTHER("stream_options", read_object, "{'type':'object'}",
           "include_obfuscation is ignored: events are never padded."),
     OTHER("prompt", refuse, "{'type':'null'}", "Not supported: this server has no stored prompts."),

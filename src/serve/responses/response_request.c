@@ -10,6 +10,7 @@
 #include "serve/fields/json_budget.h"
 #include "serve/fields/json_response_format.h"
 #include "serve/responses/response_fields.h"
+#include "serve/responses/response_truncate.h"
 
 const char *response_owner(const struct http_request *r)
 {
@@ -67,35 +68,101 @@ static void free_messages(struct response_input *in)
     in->messages = in->open = NULL;
 }
 
+/* What the conversation is made of. */
+struct source {
+    const struct job *job;
+    struct response_input *in;
+    const struct response_tools *tools;
+};
+
 /* Gives a chat completion request to json_decref(); NULL: out of memory. */
-static json_t *chat_body(const struct job *job, const struct response_input *in,
-                         const struct response_tools *tools)
+static json_t *chat_body(const struct source *from, json_t *messages)
 {
-    json_t *body = json_pack("{s:O}", "messages", in->messages);
-    const json_t *reasoning = json_object_get(job->json, "reasoning");
-    const json_t *format = json_object_get(json_object_get(job->json, "text"), "format");
+    json_t *body = json_pack("{s:O}", "messages", messages);
+    const json_t *reasoning = json_object_get(from->job->json, "reasoning");
+    const json_t *format = json_object_get(json_object_get(from->job->json, "text"), "format");
 
     if (json_is_object(reasoning))
         json_object_set(body, "reasoning", (json_t *)reasoning);
     if (json_is_object(format))
         json_object_set_new(body, "response_format", response_chat_format(format));
-    if (tools->n > 0)
-        json_object_set(body, "tools", tools->chat);
+    if (from->tools->n > 0)
+        json_object_set(body, "tools", from->tools->chat);
     return body;
 }
 
-static enum osp_status make_chat(struct osp_chat **out, const struct job *job,
-                                 struct response_input *in, const struct response_tools *tools)
+static enum osp_status make_chat(struct osp_chat **out, const struct source *from, json_t *messages)
 {
-    json_t *body = chat_body(job, in, tools);
+    json_t *body = chat_body(from, messages);
     enum osp_status st;
 
     if (!body)
         return fail(OSP_ENOMEM, "out of memory for the conversation of a request");
-    st = response_input_explain(in, tools->source_index, tools->n,
-                                conversation_read(out, job->server, body));
+    st = response_input_explain(from->in, from->tools->source_index, from->tools->n,
+                                conversation_read(out, from->job->server, body));
     json_decref(body);
-    free_messages(in);
+    return st;
+}
+
+static enum osp_status count_chat(const struct job *job, const struct osp_chat *chat, size_t *n)
+{
+    int32_t *ids = NULL;
+    enum osp_status st =
+        osp_chat_render(chat, osp_model_tokenizer(job->server->loading.result.model), &ids, n);
+
+    osp_free(ids);
+    return st;
+}
+
+static enum osp_status count_messages(void *ctx, json_t *messages, size_t *n)
+{
+    struct osp_chat *chat = NULL;
+    enum osp_status st;
+
+    TRY(make_chat(&chat, ctx, messages));
+    st = count_chat(((const struct source *)ctx)->job, chat, n);
+out:
+    osp_chat_free(chat);
+    return st;
+}
+
+/* A token has at least one byte of the request, except for a few in front of each message, which
+ * its JSON outweighs. Conversations that fit by this measure need not be counted. */
+static bool fits_surely(const struct job *job, const struct response_input *in)
+{
+    enum { SYSTEM_TOKENS_MAX = 1024 };
+
+    return job->n_body_bytes + in->n_history_bytes + SYSTEM_TOKENS_MAX <
+           (size_t)job->server->info.context_tokens_max / 2;
+}
+
+/* Applies "truncation": "auto" to in->messages. */
+static enum osp_status truncate_messages(struct job *job, struct source *from)
+{
+    struct response_input *in = from->in;
+    const char *how = json_string_value(json_object_get(job->json, "truncation"));
+    const struct truncation t = {.messages = in->messages,
+                                 .context_tokens_max = job->server->info.context_tokens_max,
+                                 .answer_tokens_max = job->params.options.tokens_max,
+                                 .count = count_messages,
+                                 .ctx = from};
+    size_t n_all = json_array_size(in->messages), n_dropped = 0;
+    char about[96];
+    json_t *kept = NULL;
+    enum osp_status st;
+
+    if (!how || strcmp(how, "auto") != 0 || fits_surely(job, in))
+        return OSP_OK;
+    TRY(response_truncate(&t, &kept, &n_dropped));
+    json_decref(in->messages);
+    in->messages = kept;
+    in->open = NULL;
+    if (n_dropped == 0)
+        return OSP_OK;
+    snprintf(about, sizeof about, "%zu of %zu", n_dropped, n_all);
+    fields_warn(&job->params,
+                "truncation: messages dropped because the conversation exceeds the context", about);
+out:
     return st;
 }
 
@@ -130,12 +197,14 @@ static enum osp_status init_writer(const struct job *job, struct response_state 
 
 /* ---- the whole request ---- */
 
-static enum osp_status read_and_submit(struct job *job)
+/* *chat: to osp_chat_free(); NULL: the request has no input, and the response no items. */
+static enum osp_status read_request(struct job *job, struct osp_chat **chat)
 {
     struct response_state *s = job->state;
-    struct osp_chat *chat = NULL;
+    struct source from = {job, &s->input, &s->tools};
     enum osp_status st;
 
+    *chat = NULL;
     TRY(find_previous(job, s));
     TRY(job_refuse(
         job, response_tools_read(&s->tools, &job->params, json_object_get(job->json, "tools"))));
@@ -143,26 +212,54 @@ static enum osp_status read_and_submit(struct job *job)
     note_verbosity(job);
     TRY(init_writer(job, s, &s->tools));
     if (s->input.n_items == 0 && !s->previous)
-        goto out; /* a request without input: the response has no items */
-    TRY(job_refuse(job, make_chat(&chat, job, &s->input, &s->tools)));
-    TRY(response_format_explain(json_form_explain(&job->params, job_add_chat(job, chat))));
+        goto out;
+    TRY(job_refuse(job, truncate_messages(job, &from)));
+    TRY(job_refuse(job, make_chat(chat, &from, s->input.messages)));
 out:
-    osp_chat_free(chat);
+    free_messages(&s->input);
     return st;
 }
 
-enum osp_status response_submit(struct job *job)
+static void begin_reading(struct job *job)
 {
     struct response_state *s = job->state;
-    enum osp_status st;
 
     /* the messages need memory besides the body */
     json_budget_more(json_budget_for(job->n_body_bytes));
     response_input_init(&s->input, &job->params, job->server->responses, s->owner);
     s->is_stored = is_stored(job);
     s->input.is_unstored = !s->is_stored;
-    st = read_and_submit(job);
-    free_messages(&s->input);
+}
+
+enum osp_status response_submit(struct job *job)
+{
+    struct response_state *s = job->state;
+    struct osp_chat *chat;
+    enum osp_status st;
+
+    begin_reading(job);
+    TRY(read_request(job, &chat));
+    if (chat)
+        st = response_format_explain(json_form_explain(&job->params, job_add_chat(job, chat)));
+    osp_chat_free(chat);
+out:
+    response_tools_free_json(&s->tools);
+    return st;
+}
+
+enum osp_status response_count(struct job *job)
+{
+    struct response_state *s = job->state;
+    struct osp_chat *chat;
+    enum osp_status st;
+
+    job->params.stream = false; /* of the response whose input is counted */
+    begin_reading(job);
+    TRY(read_request(job, &chat));
+    if (chat)
+        st = count_chat(job, chat, &s->n_input_tokens);
+    osp_chat_free(chat);
+out:
     response_tools_free_json(&s->tools);
     return st;
 }

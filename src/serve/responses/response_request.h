@@ -17,6 +17,7 @@ struct response_state {
     char *echo;                             /* owned */
     bool include_encrypted, include_summary;
     struct response_writer writer;
+    size_t n_input_tokens; /* set by response_count() */
 };
 
 /* The owner of the request's responses: requests with the same token have the same owner.
@@ -25,5 +26,8 @@ const char *response_owner(const struct http_request *r);
 
 /* Reads job->json and submits it. A request without input gets no choices. */
 CHECKED enum osp_status response_submit(struct job *job);
+
+/* Reads job->json in the same way, and counts the tokens of the prompt instead of submitting it. */
+CHECKED enum osp_status response_count(struct job *job);
 
 #endif

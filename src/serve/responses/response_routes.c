@@ -118,6 +118,19 @@ void route_response_cancel(struct server *s, struct http_exchange *x, const char
     response_store_drop(s->responses, r);
 }
 
+/* Compaction returns one encrypted item that only the model of OpenAI reads. Clients have ways of
+ * their own for other servers. */
+void route_response_compact(struct server *s, struct http_exchange *x, const char *name)
+{
+    struct api_error e;
+
+    (void)s, (void)name;
+    api_error_set(&e, 400, "unsupported",
+                  "this server does not compact conversations: let the client summarize them, or "
+                  "send \"truncation\": \"auto\" to drop the oldest messages that do not fit");
+    api_error_respond(x, &e);
+}
+
 /* ---- input items ---- */
 
 /* A page of the list: up to `n` items from index `at` on, in steps of `step`. */

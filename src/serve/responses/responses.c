@@ -1,4 +1,4 @@
-/* POST /v1/responses: the job that generates a response. */
+/* POST /v1/responses: the job that generates a response, and the job that counts its input. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +159,43 @@ static const struct job_kind RESPONSES = {
     .put_error = put_error,
     .release = release,
 };
+
+/* ---- POST /v1/responses/input_tokens ---- */
+
+static void begin_count(struct job *job, struct buf *out)
+{
+    (void)job, (void)out;
+}
+
+static void put_count(struct job *job, struct buf *out)
+{
+    const struct response_state *s = job->state;
+
+    buf_printf(out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}\n",
+               s->n_input_tokens);
+}
+
+/* Nothing is generated. */
+static const struct job_kind INPUT_TOKENS = {
+    .fields = &responses_fields,
+    .state_bytes = sizeof(struct response_state),
+    .open = response_open,
+    .submit = response_count,
+    .explain = response_format_explain,
+    .begin = begin_count,
+    .on_event = on_event,
+    .end = put_count,
+    .put_error = put_error,
+    .release = release,
+};
+
+/* ---- routes ---- */
+
+void route_response_input_tokens(struct server *s, struct http_exchange *x, const char *name)
+{
+    (void)name;
+    job_start(s, x, &INPUT_TOKENS);
+}
 
 void route_responses(struct server *s, struct http_exchange *x, const char *name)
 {
