@@ -1,13 +1,13 @@
 /* Requests to a server by its chat completions, streamed. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "cli/bench/bench_curl.h"
 #include "cli/bench/bench_sse.h"
+#include "cli/client/client_call.h"
+#include "cli/client/client_server.h"
 
 enum {
     REQUEST_TIMEOUT_S = 3600,
@@ -20,9 +20,8 @@ enum {
 };
 
 struct bench_http {
-    char *base; /* ends in /v1 */
+    struct client_server server;
     char *model;
-    const char *api_key;
     bool plain_body;
     double latency_seconds;
     double tokens_per_word, overhead_tokens; /* of a prompt: per word, and of the chat format */
@@ -34,46 +33,6 @@ struct bench_job {
 
 /* ---- small calls ---- */
 
-static void append_bytes(void *ctx, const char *bytes, size_t n_bytes)
-{
-    buf_append(ctx, bytes, n_bytes);
-}
-
-static enum osp_status get_models(struct bench_http *h, struct buf *out)
-{
-    char *url = mem_printf("%s/models", h->base);
-    const struct bench_call call = {.url = url,
-                                    .api_key = h->api_key,
-                                    .timeout_s = CALL_TIMEOUT_S,
-                                    .on_body = append_bytes,
-                                    .ctx = out};
-    enum osp_status st = bench_curl_call(&call);
-
-    free(url);
-    return st;
-}
-
-static enum osp_status first_model(struct bench_http *h)
-{
-    struct buf answer;
-    json_t *root = NULL;
-    const char *id;
-    enum osp_status st;
-
-    buf_init(&answer, ANSWER_BYTES_MAX);
-    TRY(get_models(h, &answer));
-    root = json_loadb(buf_text(&answer), answer.size_bytes, 0, NULL);
-    id = json_string_value(json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
-    if (id == NULL)
-        st = fail(OSP_EFORMAT, "%s/models lists no model; give the model's name as MODEL", h->base);
-    else
-        h->model = mem_strdup(id);
-out:
-    json_decref(root);
-    buf_release(&answer);
-    return st;
-}
-
 static enum osp_status measure_latency(struct bench_http *h)
 {
     enum osp_status st = OSP_OK;
@@ -83,7 +42,7 @@ static enum osp_status measure_latency(struct bench_http *h)
         struct buf answer;
 
         buf_init(&answer, ANSWER_BYTES_MAX);
-        st = get_models(h, &answer);
+        st = client_server_get(&h->server, "/v1/models", CALL_TIMEOUT_S, &answer, NULL);
         buf_release(&answer);
         if (st != OSP_OK)
             return st;
@@ -175,18 +134,18 @@ static enum osp_status http_run(void *self, struct bench_job *job, struct timeli
 {
     struct bench_http *h = self;
     struct bench_sse sse;
-    char *url = mem_printf("%s/chat/completions", h->base);
-    struct bench_call call = {.url = url,
-                              .body = job->body,
-                              .api_key = h->api_key,
-                              .timeout_s = REQUEST_TIMEOUT_S,
-                              .on_body = on_stream,
-                              .ctx = &sse};
+    char *url = client_server_url(&h->server, "/v1/chat/completions");
+    struct client_call call = {.url = url,
+                               .body = job->body,
+                               .api_key = h->server.api_key,
+                               .timeout_s = REQUEST_TIMEOUT_S,
+                               .on_body = on_stream,
+                               .ctx = &sse};
     enum osp_status st;
 
     bench_sse_init(&sse, out);
     out->start_ns = clock_ns();
-    TRY(bench_curl_call(&call));
+    TRY(client_run(&call));
     if (sse.failed)
         st = fail(OSP_EIO, "%s: %s", url, sse.error);
     else if (out->first_chunk_ns == 0)
@@ -232,29 +191,17 @@ out:
 
 /* ---- life ---- */
 
-static char *base_of(const char *url)
-{
-    size_t n = strlen(url);
-
-    while (n > 0 && url[n - 1] == '/')
-        n--;
-    if (n >= 3 && strncmp(url + n - 3, "/v1", 3) == 0)
-        return mem_strndup(url, n);
-    return mem_printf("%.*s/v1", (int)n, url);
-}
-
 enum osp_status bench_http_open(struct bench_http **out, const struct bench_http_options *opt)
 {
     struct bench_http *h = mem_new(sizeof *h);
     enum osp_status st;
 
-    *h = (struct bench_http){
-        .base = base_of(opt->url), .api_key = opt->api_key, .plain_body = opt->plain_body};
-    TRY(bench_curl_load());
+    *h = (struct bench_http){.plain_body = opt->plain_body};
+    TRY(client_server_open(&h->server, opt->url, opt->api_key));
     if (opt->model != NULL)
         h->model = mem_strdup(opt->model);
     else
-        TRY(first_model(h));
+        TRY(client_server_first_model(&h->server, &h->model));
     TRY(measure_latency(h));
     TRY(calibrate_tokens(h));
     *out = h;
@@ -268,7 +215,7 @@ void bench_http_close(struct bench_http *h)
 {
     if (h == NULL)
         return;
-    free(h->base);
+    client_server_release(&h->server);
     free(h->model);
     free(h);
 }

@@ -3,21 +3,6 @@
 #include <jansson.h>
 #include <string.h>
 
-enum { LINE_BYTES_MAX = 4 << 20 };
-
-static const char DATA[] = "data:";
-
-void bench_sse_init(struct bench_sse *s, struct timeline *timeline)
-{
-    *s = (struct bench_sse){.timeline = timeline};
-    buf_init(&s->line, LINE_BYTES_MAX);
-}
-
-void bench_sse_release(struct bench_sse *s)
-{
-    buf_release(&s->line);
-}
-
 static void set_error(struct bench_sse *s, const char *text)
 {
     if (!s->failed)
@@ -69,35 +54,34 @@ static void read_event(struct bench_sse *s, const json_t *event, uint64_t now_ns
     t->end_ns = now_ns; /* of the output; later events hold usage only */
 }
 
-static void read_line(struct bench_sse *s, uint64_t now_ns)
+static void on_data(void *ctx, const char *data)
 {
-    const char *data = buf_text(&s->line);
+    struct bench_sse *s = ctx;
     json_error_t error;
-    json_t *event;
+    json_t *event = json_loads(data, JSON_ALLOW_NUL, &error); /* a model can output a NUL */
 
-    if (strncmp(data, DATA, strlen(DATA)) != 0)
-        return; /* a comment or an event name */
-    data += strlen(DATA);
-    data += strspn(data, " ");
-    if (strcmp(data, "[DONE]") == 0)
-        return;
-    event = json_loads(data, JSON_ALLOW_NUL, &error); /* a model can output a NUL */
     if (event == NULL)
         set_error(s, "an event that is not JSON");
     else
-        read_event(s, event, now_ns);
+        read_event(s, event, s->now_ns);
     json_decref(event);
+}
+
+void bench_sse_init(struct bench_sse *s, struct timeline *timeline)
+{
+    *s = (struct bench_sse){.timeline = timeline};
+    sse_reader_init(&s->lines, on_data, s);
+}
+
+void bench_sse_release(struct bench_sse *s)
+{
+    sse_reader_release(&s->lines);
 }
 
 void bench_sse_push(struct bench_sse *s, const char *bytes, size_t n_bytes, uint64_t now_ns)
 {
-    for (size_t i = 0; i < n_bytes; i++) {
-        if (bytes[i] != '\n') {
-            if (bytes[i] != '\r' && !buf_putc(&s->line, bytes[i]))
-                set_error(s, "a line longer than the limit");
-            continue;
-        }
-        read_line(s, now_ns);
-        buf_clear(&s->line);
-    }
+    s->now_ns = now_ns;
+    sse_reader_push(&s->lines, bytes, n_bytes);
+    if (s->lines.too_long)
+        set_error(s, "a line longer than the limit");
 }

@@ -1,14 +1,16 @@
-/* Parses a streamed chat completion as it arrives: lines, events, and their JSON. */
+/* Measures a streamed chat completion as it arrives: when its chunks come, and its usage. The
+ * address must stay the same from init to release. */
 #ifndef CLI_BENCH_BENCH_SSE_H
 #define CLI_BENCH_BENCH_SSE_H
 
-#include "base/buf.h"
 #include "cli/bench/bench.h"
+#include "cli/client/sse_reader.h"
 
 struct bench_sse {
     struct timeline *timeline; /* borrowed */
-    struct buf line;           /* an incomplete line */
-    bool failed;               /* the stream has an error event or an invalid line */
+    struct sse_reader lines;
+    uint64_t now_ns; /* of the bytes that are being read */
+    bool failed;     /* the stream has an error event or an invalid line */
     char error[512];
 };
 

@@ -1,0 +1,108 @@
+#include "cli/client/client_server.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/str.h"
+#include "cli/client/client_call.h"
+
+enum { MODELS_BYTES_MAX = 4 << 20, MODELS_TIMEOUT_S = 60 };
+
+/* The scheme and the root; a string to free(). */
+static char *root_of(const char *url)
+{
+    char *root = mem_printf("%s%s", strstr(url, "://") ? "" : "http://", url);
+    size_t n = strlen(root);
+
+    while (n > 0 && root[n - 1] == '/')
+        root[--n] = '\0';
+    if (str_ends_with(root, "/v1"))
+        root[n -= 3] = '\0';
+    while (n > 0 && root[n - 1] == '/')
+        root[--n] = '\0';
+    return root;
+}
+
+/* A line break in the key would begin another header. */
+static enum osp_status check_key(const char *key)
+{
+    for (const char *c = key; c && *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            return fail(OSP_EINVAL, "the API key has a control character; give it on one line");
+    return OSP_OK;
+}
+
+enum osp_status client_server_open(struct client_server *s, const char *url, const char *api_key)
+{
+    enum osp_status st;
+
+    *s = (struct client_server){.api_key = api_key && *api_key ? api_key : NULL};
+    TRY(check_key(api_key));
+    s->root = root_of(url);
+    if (strncmp(s->root, "http://", 7) != 0 && strncmp(s->root, "https://", 8) != 0)
+        return fail(OSP_EINVAL, "%s: not a URL of a server; expected http:// or https://", url);
+    TRY(client_load());
+out:
+    return st;
+}
+
+void client_server_release(struct client_server *s)
+{
+    free(s->root);
+    *s = (struct client_server){0};
+}
+
+char *client_server_url(const struct client_server *s, const char *path)
+{
+    return mem_printf("%s%s", s->root, path);
+}
+
+static void append_bytes(void *ctx, const char *bytes, size_t n_bytes)
+{
+    buf_append(ctx, bytes, n_bytes);
+}
+
+enum osp_status client_server_get(const struct client_server *s, const char *path, long timeout_s,
+                                  struct buf *out, long *status)
+{
+    char *url = client_server_url(s, path);
+    const struct client_call call = {.url = url,
+                                     .api_key = s->api_key,
+                                     .timeout_s = timeout_s,
+                                     .any_status = status != NULL,
+                                     .status = status,
+                                     .on_body = append_bytes,
+                                     .ctx = out};
+    enum osp_status st;
+
+    TRY(client_run(&call));
+    if (out->overflow)
+        st = buf_failure(out, url);
+out:
+    free(url);
+    return st;
+}
+
+enum osp_status client_server_first_model(const struct client_server *s, char **out)
+{
+    struct buf answer;
+    json_t *root = NULL;
+    const char *id;
+    enum osp_status st;
+
+    buf_init(&answer, MODELS_BYTES_MAX);
+    TRY(client_server_get(s, "/v1/models", MODELS_TIMEOUT_S, &answer, NULL));
+    root = json_loadb(buf_text(&answer), answer.size_bytes, 0, NULL);
+    id = json_string_value(json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
+    if (id == NULL)
+        st = fail(OSP_EFORMAT, "%s/v1/models lists no model; give the model's name as MODEL",
+                  s->root);
+    else
+        *out = mem_strdup(id);
+out:
+    json_decref(root);
+    buf_release(&answer);
+    return st;
+}
