@@ -85,24 +85,59 @@ out:
     return st;
 }
 
-enum osp_status client_server_first_model(const struct client_server *s, char **out)
+/* Copies the ids of data, which may be NULL. */
+static void read_ids(struct client_models *m, const json_t *data)
+{
+    size_t i, capacity = 0;
+    const json_t *model;
+
+    json_array_foreach(data, i, model)
+    {
+        const char *id = json_string_value(json_object_get(model, "id"));
+
+        if (id == NULL)
+            continue;
+        mem_grow(&m->ids, m->n, &capacity, sizeof *m->ids);
+        m->ids[m->n++] = mem_strdup(id);
+    }
+}
+
+enum osp_status client_models_get(struct client_models *m, const struct client_server *s)
 {
     struct buf answer;
     json_t *root = NULL;
-    const char *id;
     enum osp_status st;
 
+    *m = (struct client_models){0};
     buf_init(&answer, MODELS_BYTES_MAX);
     TRY(client_server_get(s, "/v1/models", MODELS_TIMEOUT_S, &answer, NULL));
     root = json_loadb(buf_text(&answer), answer.size_bytes, 0, NULL);
-    id = json_string_value(json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
-    if (id == NULL)
+    read_ids(m, json_object_get(root, "data"));
+    if (m->n == 0)
         st = fail(OSP_EFORMAT, "%s/v1/models lists no model; give the model's name as MODEL",
                   s->root);
-    else
-        *out = mem_strdup(id);
 out:
     json_decref(root);
     buf_release(&answer);
+    return st;
+}
+
+void client_models_release(struct client_models *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        free(m->ids[i]);
+    free(m->ids);
+    *m = (struct client_models){0};
+}
+
+enum osp_status client_server_first_model(const struct client_server *s, char **out)
+{
+    struct client_models models;
+    enum osp_status st;
+
+    TRY(client_models_get(&models, s));
+    *out = mem_strdup(models.ids[0]);
+out:
+    client_models_release(&models);
     return st;
 }

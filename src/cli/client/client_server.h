@@ -23,6 +23,15 @@ char *client_server_url(const struct client_server *s, const char *path);
 CHECKED enum osp_status client_server_get(const struct client_server *s, const char *path,
                                           long timeout_s, struct buf *out, long *status);
 
+/* The ids of /v1/models. Release it also after a failure. */
+struct client_models {
+    char **ids; /* (n) */
+    size_t n;
+};
+/* At least one model, or OSP_EFORMAT. */
+CHECKED enum osp_status client_models_get(struct client_models *m, const struct client_server *s);
+void client_models_release(struct client_models *m); /* accepts a zeroed list */
+
 /* The id of the first model of /v1/models, a string to free(). */
 CHECKED enum osp_status client_server_first_model(const struct client_server *s, char **out);
 
