@@ -5,28 +5,41 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/terminal/chat_session.h"
+#include "base/printable.h"
 #include "cli/options/commands.h"
 #include "cli/options/log_level.h"
 #include "cli/options/model_args.h"
-#include "cli/terminal/read_input.h"
 #include "cli/options/sampling_args.h"
+#include "cli/terminal/chat_local.h"
+#include "cli/terminal/chat_remote.h"
+#include "cli/terminal/chat_session.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/read_input.h"
 
 enum { EXIT_INTERRUPTED = 130 };
 
 struct chat_args {
     struct model_args model;
     struct sampling_args sampling;
-    const char *prompt, *system, *effort, *log_level;
+    const char *prompt, *system, *effort, *url, *api_key, *log_level;
     bool show_reasoning, hide_reasoning, quiet;
 };
 
 #define T struct chat_args
+#define CHAT_DEFAULTS                                                                              \
+    {                                                                                              \
+        .model.options.n_seqs_max = 1                                                              \
+    }
 
 static const struct option_row OPTIONS[] = {
     TEXT_ROW(T, prompt, "prompt", "-p", "TEXT",
-             "answer this prompt and exit, with only the answer on standard output; -: read the "
-             "prompt from standard input"),
+             "answer this prompt and exit, with only the answer on standard output; the text of "
+             "a pipe or file at standard input follows it; -: only standard input"),
+    TEXT_ROW(T, url, "url", NULL, "URL",
+             "let the server at this URL answer, over /v1/chat/completions, instead of a model in "
+             "this process; MODEL is then the model's name on the server (default: the first one "
+             "that it lists)"),
+    TEXT_ROW(T, api_key, "api-key", NULL, "KEY", "API key for --url"),
     TEXT_ROW(T, system, "system", "-s,--system-prompt,-sys", "TEXT",
              "system prompt: an instruction for the whole conversation"),
     TEXT_ROW(T, effort, "effort", "--reasoning-effort", "LEVEL",
@@ -43,15 +56,6 @@ static const struct option_row OPTIONS[] = {
     {0},
 };
 
-static struct osp_request_options request_of(const struct chat_args *args,
-                                             const struct osp_model *model)
-{
-    struct osp_request_options opt = sampling_args_request(&args->sampling);
-
-    opt.sampling.has_temperature = opt.sampling.has_temperature || model_is_bundled(model);
-    return opt;
-}
-
 static enum reasoning_view view_of(const struct chat_args *args, bool one_shot)
 {
     if (args->hide_reasoning)
@@ -66,18 +70,26 @@ static enum reasoning_view view_of(const struct chat_args *args, bool one_shot)
 static void drop_last_newline(struct buf *text)
 {
     if (text->size_bytes > 0 && text->data[text->size_bytes - 1] == '\n')
-        text->data[--text->size_bytes] = '\0';
+        buf_truncate(text, text->size_bytes - 1);
 }
 
+/* The prompt of the command line, an empty line, and the text at standard input. */
 static enum osp_status read_prompt(struct buf *out, const struct chat_args *args)
 {
+    const bool has_prompt = args->prompt && strcmp(args->prompt, "-") != 0;
+    size_t n_before;
     enum osp_status st = OSP_OK;
 
-    if (args->prompt && strcmp(args->prompt, "-") != 0) {
+    if (has_prompt)
         TRY(read_text(out, args->prompt));
-    } else {
+    n_before = out->size_bytes;
+    if (!has_prompt || !isatty(STDIN_FILENO)) {
+        if (has_prompt)
+            TRY(read_text(out, "\n\n"));
         TRY(read_stream(out, stdin));
         drop_last_newline(out);
+        if (has_prompt && out->size_bytes <= n_before + 2) /* nothing is there */
+            buf_truncate(out, n_before);
     }
     if (out->size_bytes == 0)
         st = fail(OSP_EINVAL, "the prompt is empty");
@@ -90,7 +102,7 @@ out:
 static enum osp_status answer_once(const struct chat_args *args, const struct chat_setup *setup,
                                    int *exit_code)
 {
-    struct osp_chat *chat = NULL;
+    struct conversation c = {0};
     struct answer answer;
     struct buf prompt;
     enum osp_status st;
@@ -98,15 +110,15 @@ static enum osp_status answer_once(const struct chat_args *args, const struct ch
     buf_init(&prompt, READ_INPUT_BYTES_MAX);
     answer_init(&answer);
     TRY(read_prompt(&prompt, args));
-    TRY(chat_start(&chat, setup->system, setup->effort));
-    TRY(osp_chat_add(chat, "user", prompt.data));
+    TRY(chat_start(&c, setup));
+    conversation_add(&c, "user", prompt.data, NULL);
     interrupt_catch();
-    TRY(answer_run(&answer, setup->engine, chat, &setup->request, &setup->style));
-    if (!args->quiet)
+    TRY(setup->source.answer(setup->source.self, &answer, &c, &setup->request, &setup->style));
+    if (!setup->quiet)
         answer_print_rate(stderr, &answer);
     *exit_code = answer.finish == OSP_FINISH_CANCELED ? EXIT_INTERRUPTED : EXIT_SUCCESS;
 out:
-    osp_chat_free(chat);
+    conversation_release(&c);
     answer_release(&answer);
     buf_release(&prompt);
     return st;
@@ -114,48 +126,119 @@ out:
 
 /* ---- the command ---- */
 
-static enum osp_status converse(const struct chat_args *args, struct osp_model *model,
-                                struct osp_engine *engine, int *exit_code)
+/* One prompt and its answer; otherwise a conversation at the terminal. */
+static bool is_one_shot(const struct chat_args *args)
 {
-    bool one_shot = args->prompt || !isatty(STDIN_FILENO);
-    struct chat_setup setup = {.model = model,
-                               .engine = engine,
-                               .request = request_of(args, model),
-                               .style = {.out = stdout,
+    return args->prompt || !isatty(STDIN_FILENO);
+}
+
+static enum osp_status converse(const struct chat_args *args, struct chat_setup *setup,
+                                int *exit_code)
+{
+    const bool one_shot = is_one_shot(args);
+
+    setup->style = (struct answer_style){.out = stdout,
                                          .reasoning_out = one_shot ? stderr : stdout,
-                                         .reasoning = view_of(args, one_shot)},
-                               .system = args->system,
-                               .effort = args->effort,
-                               .quiet = args->quiet};
+                                         .reasoning = view_of(args, one_shot)};
+    setup->system = args->system;
+    setup->effort = args->effort;
+    setup->quiet = args->quiet;
+    if (one_shot)
+        return answer_once(args, setup, exit_code);
+    *exit_code = EXIT_SUCCESS;
+    return chat_session_run(setup);
+}
+
+static void greet(const char *model, const char *how)
+{
+    char *shown = printable_new(model);
+
+    printf("%s, %s. /help lists the commands, Ctrl-D exits.\n", shown, how);
+    free(shown);
+}
+
+static enum osp_status chat_here(const struct chat_args *args,
+                                 const struct positional_args *positional, int *exit_code)
+{
+    struct chat_setup setup = {.request = sampling_args_request(&args->sampling)};
+    struct chat_local local = {0};
     struct osp_model_info info;
+    char how[48];
     enum osp_status st;
 
-    if (one_shot)
-        return answer_once(args, &setup, exit_code);
-    osp_model_get_info(model, &info);
-    printf("%s, loaded in %.1f s. /help lists the commands, Ctrl-D exits.\n", info.name,
-           info.load_seconds);
-    st = chat_session_run(&setup);
-    *exit_code = EXIT_SUCCESS;
+    TRY(model_args_open(&local.model, &args->model, positional, args->quiet));
+    TRY(osp_engine_open(&local.engine, local.model, NULL));
+    if (model_is_bundled(local.model)) /* greedy, see --help */
+        setup.request.sampling.has_temperature = true;
+    setup.source = chat_local_source(&local);
+    osp_model_get_info(local.model, &info);
+    snprintf(how, sizeof how, "loaded in %.1f s", info.load_seconds);
+    if (!is_one_shot(args))
+        greet(info.name, how);
+    st = converse(args, &setup, exit_code);
+out:
+    if (local.engine)
+        osp_engine_close(local.engine);
+    if (local.model)
+        osp_model_close(local.model);
     return st;
 }
 
-static enum osp_status chat(const struct chat_args *args, const struct positional_args *positional,
-                            int *exit_code)
+static enum osp_status chat_there(const struct chat_args *args,
+                                  const struct positional_args *positional, int *exit_code)
 {
-    struct osp_model *model = NULL;
-    struct osp_engine *engine = NULL;
+    const char *model = positional->n > 0 ? positional->words[0] : args->model.options.path;
+    struct chat_setup setup = {.request = sampling_args_request(&args->sampling)};
+    struct chat_remote remote;
     enum osp_status st;
 
-    TRY(model_args_open(&model, &args->model, positional, args->quiet));
-    TRY(osp_engine_open(&engine, model, NULL));
-    st = converse(args, model, engine, exit_code);
+    TRY(chat_remote_open(&remote, args->url, args->api_key, model));
+    setup.source = chat_remote_source(&remote);
+    if (!is_one_shot(args))
+        greet(remote.model, remote.server.root);
+    st = converse(args, &setup, exit_code);
 out:
-    if (engine)
-        osp_engine_close(engine);
-    if (model)
-        osp_model_close(model);
+    chat_remote_release(&remote);
     return st;
+}
+
+/* ---- the command line ---- */
+
+/* Bytes of the field that tell whether the option is set. */
+static size_t size_of_field(const struct option_row *row)
+{
+    switch (row->kind) {
+    case OPTION_FLAG:
+        return sizeof(bool);
+    case OPTION_BYTES:
+        return sizeof(int64_t);
+    case OPTION_FLOAT:
+        return sizeof(bool); /* is_set */
+    case OPTION_TEXT:
+        return sizeof(const char *);
+    default:
+        return sizeof(int); /* OPTION_DEVICE: the number of pairs */
+    }
+}
+
+/* Options of the engine in this process, which a server does not see: they are named. */
+static void warn_local_options(const struct chat_args *args)
+{
+    static const struct chat_args defaults = CHAT_DEFAULTS;
+
+    for (const struct option_row *row = command_rows(&command_chat); args->url && row->name;
+         row++) {
+        const bool is_local = row->offset < sizeof args->model; /* the first member */
+        const char *given = (const char *)args + row->offset;
+
+        if (is_local && row->offset != offsetof(T, model.options.path) && !row->device &&
+            memcmp(given, (const char *)&defaults + row->offset, size_of_field(row)) != 0)
+            fprintf(stderr, "osprey: --%s is ignored: with --url it is the server's to choose\n",
+                    row->name);
+    }
+    for (int i = 0; args->url && i < args->model.device_options.n; i++)
+        fprintf(stderr, "osprey: --%s is ignored: with --url it is the server's to choose\n",
+                args->model.device_options.list[i].name);
 }
 
 /* The last argument is the prompt if it contains white space: names of models do not. */
@@ -179,7 +262,7 @@ static enum osp_status take_prompt(struct chat_args *args, struct positional_arg
 
 static int cmd_chat(int argc, char **argv)
 {
-    struct chat_args args = {.model.options.n_seqs_max = 1};
+    struct chat_args args = CHAT_DEFAULTS;
     struct positional_args positional;
     int exit_code = EXIT_FAILURE;
 
@@ -188,7 +271,8 @@ static int cmd_chat(int argc, char **argv)
         log_level_set(args.log_level, args.quiet) != OSP_OK ||
         take_prompt(&args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (chat(&args, &positional, &exit_code) != OSP_OK)
+    warn_local_options(&args);
+    if ((args.url ? chat_there : chat_here)(&args, &positional, &exit_code) != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
     return exit_code;
 }
@@ -201,6 +285,10 @@ static const struct command_example EXAMPLES[] = {
      "read the prompt from a pipe, print the reasoning to standard error"},
     {"osprey chat gpt-oss-20b -s \"Answer in one word.\" --temperature 0.7",
      "another model, a system prompt, a lower temperature"},
+    {"cat notes.txt | osprey chat \"Summarize this text.\"", "a question about a text"},
+    {"osprey chat --url http://127.0.0.1:8000", "chat with a running server"},
+    {"OSPREY_API_KEY=KEY osprey chat --url https://llm.example.com gpt-oss-120b -q -p Hello",
+     "one answer of a model on a server that wants a key"},
     {NULL, NULL},
 };
 
@@ -209,11 +297,12 @@ const struct command command_chat = {
     .summary = "chat with a model in the terminal, or get one answer with -p",
     .usage = "[MODEL] [PROMPT] [options]",
     .about =
-        "At a terminal: line editing, a history that is kept between sessions, \"\"\" before and\n"
-        "after a message of several lines, /help for commands. Ctrl-C stops an answer, Ctrl-D "
-        "exits.\n"
+        "At a terminal: line editing, a history that is kept between sessions, /help for\n"
+        "commands. A paste of several lines is one message. Ctrl-C stops an answer, Ctrl-D exits.\n"
         "With a PROMPT (an argument with a space) or -p, or if standard input is not a terminal,\n"
-        "osprey answers one prompt and exits.",
+        "osprey answers one prompt and exits. The text of a pipe or file at standard input, at\n"
+        "most 64 MiB, follows the prompt after an empty line, or is the prompt if there is none.\n"
+        "With --url a running server answers: osprey, or another one with the OpenAI API.",
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_positional_max = 2,

@@ -1,16 +1,14 @@
 """`osprey chat` in pipes and at a terminal, help, completion, manual page."""
 
-import os
-import pty
+import json
 import re
-import select
 import signal
 import subprocess
-import time
 
 import pytest
 
 from conftest import PROGRAM, ROOT, run
+from terminal import Terminal
 
 LONG = "Copy this exactly: " + "one two three four five six seven eight nine ten " * 2
 
@@ -56,6 +54,33 @@ def test_the_question_from_a_pipe(arguments):
     assert "Paris" in done.stdout
 
 
+def prompt_tokens(*arguments, stdin):
+    done = run("chat", *arguments, "-n", "1", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return int(re.search(r"after a prompt of (\d+) in", done.stderr)[1])
+
+
+@pytest.mark.parametrize("arguments", [["Copy this exactly:"], ["-p", "Copy this exactly:"]])
+def test_the_text_at_standard_input_follows_the_question(arguments):
+    """Both are one message: the question, an empty line, the text."""
+    whole = "Copy this exactly:\n\nred naïve blue"
+    assert prompt_tokens(*arguments, stdin="red naïve blue\n") == prompt_tokens("-p", whole, stdin="")
+    assert prompt_tokens(*arguments, stdin="") == prompt_tokens(stdin="Copy this exactly:\n") < prompt_tokens("-p", whole, stdin="")
+    answers = {run("chat", "-q", *a, stdin=text).stdout for a, text in [(arguments, "red naïve blue\n"), (["-p", whole], "")]}
+    assert len(answers) == 1
+
+
+def test_wrong_texts_at_standard_input(tmp_path):
+    done = run("chat", "-q", "A question about this:", stdin="a\0b")
+    assert done.returncode == 1 and "NUL byte" in done.stderr
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with large.open("rb") as file:
+        done = subprocess.run([PROGRAM, "chat", "A question about this:"], stdin=file, capture_output=True, text=True)
+    assert done.returncode == 1 and "standard input is larger than the limit of 67108864 bytes" in done.stderr
+
+
 def test_reasoning_goes_to_standard_error():
     done = run("chat", "-p", "What is the capital of France?", "--show-reasoning")
     assert "Paris" in done.stdout and done.stdout.count("\n") == 1
@@ -79,57 +104,6 @@ def test_an_interrupt_stops_one_shot():
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode == 130
-
-
-class Terminal:
-    """osprey chat at a pseudo-terminal."""
-
-    def __init__(self, folder, *arguments):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", XDG_STATE_HOME=str(folder))
-            os.execv(PROGRAM, [PROGRAM, "chat", "--max-model-len", "4096", *arguments])
-        self.seen = ""
-
-    def read_until(self, pattern, timeout_s=60):
-        """What came up to the pattern; what is behind it stays for the next call."""
-        end = time.monotonic() + timeout_s
-        while not (found := re.search(pattern, self.seen)):
-            assert time.monotonic() < end, f"{pattern!r} did not come: {self.seen!r}"
-            if select.select([self.fd], [], [], 0.2)[0]:
-                try:
-                    self.seen += os.read(self.fd, 65536).decode("utf-8", "replace")
-                except OSError:
-                    raise AssertionError(f"ended before {pattern!r}: {self.seen!r}") from None
-        text, self.seen = self.seen[: found.end()], self.seen[found.end() :]
-        return text
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def ask(self, text):
-        self.read_until("> ")
-        self.type(text + "\r")
-
-    def wait_code(self, key=""):
-        """Waits for the end. A key is typed until it comes: before the editor has taken over, the
-        terminal itself would have eaten it."""
-        end = time.monotonic() + 30
-        typed = 0
-        while time.monotonic() < end:
-            if key and time.monotonic() > typed + 0.5:
-                self.type(key)
-                typed = time.monotonic()
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                os.close(self.fd)
-                return os.waitstatus_to_exitcode(status)
-            if select.select([self.fd], [], [], 0.05)[0]:
-                try:
-                    os.read(self.fd, 65536)
-                except OSError:
-                    pass
-        raise AssertionError("did not end")
 
 
 def test_a_conversation(tmp_path):
@@ -161,6 +135,178 @@ def test_a_conversation(tmp_path):
     history = tmp_path / "osprey" / "chat_history"
     assert "France" in history.read_text()
     assert history.stat().st_mode & 0o077 == 0
+
+
+def saved(t, path):
+    """The messages of the conversation, by /save."""
+    t.ask(f"/save {path}")
+    t.read_until(r"Saved.* \d+ messages to ")
+    return json.loads(path.read_text())["messages"]
+
+
+def test_a_paste_of_several_lines_is_one_message(tmp_path):
+    t = Terminal(tmp_path)
+    t.read_until(r"\x1b\[\?2004h")  # pastes are marked while a line is read
+    t.read_until("> ")
+    t.type("Copy this exactly: \x1b[200~red naïve\rblue\r\x1b[201~ green\r")
+    t.read_until(r"\x1b\[\?2004l")
+    t.read_until("tokens/s")
+    messages = saved(t, tmp_path / "a.json")
+    assert [m["role"] for m in messages] == ["user", "assistant"]
+    assert messages[0]["content"] == "Copy this exactly: red naïve\nblue green"
+    t.ask("/clear")
+    t.read_until("> ")
+    t.type("\x1b[200~/temperature 0\x1b[201~\r")  # one line is a line
+    t.read_until("Temperature: 0")
+    t.read_until("> ")
+    t.type("\x1b[200~not yet\rcomplete\x03")  # Ctrl-C in a paste, like in a line
+    t.ask("\x1b[200~\x1b[201~/bye")  # an empty one
+    assert t.wait_code() == 0
+    t = Terminal(tmp_path)  # the history has the message as one line
+    t.read_until("> ")
+    t.type("\x1b[A" * 5)
+    t.read_until(r"Copy this exactly: red naïve\S*\s+blue green")
+    t.type("\x03")
+    t.ask("/bye")
+    assert t.wait_code() == 0
+
+
+def test_a_paste_that_is_too_long_is_left_out(tmp_path):
+    t = Terminal(tmp_path)
+    t.read_until("> ")
+    t.type("\x1b[200~")
+    for _ in range(17):
+        t.type("x" * (64 << 10))
+    t.type("\x1b[201~")
+    t.read_until("the pasted text is left out: it is longer than 1048576 characters")
+    t.type("/bye\r")
+    assert t.wait_code() == 0
+
+
+def test_tab_completes_commands(tmp_path):
+    (tmp_path / "only.json").write_text("[]")
+    t = Terminal(tmp_path)
+    t.read_until("> ")
+    t.type("/te\t0\r")
+    t.read_until("Temperature: 0")
+    t.read_until("> ")
+    t.type("/e\t")
+    assert "/effort" in t.read_until("/exit")
+    t.type("f\tl\t\r")
+    t.read_until("effort: low")
+    t.read_until("> ")
+    t.type(f"/load {tmp_path}/on\t\r")
+    t.read_until("Loaded 0 messages from ")
+    t.read_until("> ")
+    t.type("/nothing\t\r")
+    t.read_until("/nothing: unknown command")
+    t.read_until("> ")
+    t.type("no\tcommand\r")
+    t.read_until("tokens/s")
+    assert saved(t, tmp_path / "a.json")[0]["content"] == "no\tcommand"
+    t.ask("/bye")
+    assert t.wait_code() == 0
+
+
+def test_save_and_load(tmp_path):
+    a, b = tmp_path / "a.json", tmp_path / "b.json"
+    b.write_text("mine")
+    t = Terminal(tmp_path, "-s", "Be brief.", "--effort", "low")
+    t.ask("What is the capital of France?")
+    t.read_until("tokens/s")
+    messages = saved(t, a)
+    assert [m["role"] for m in messages] == ["system", "user", "assistant"]
+    assert "Paris" in messages[2]["content"] and messages[2]["reasoning"]
+    assert a.stat().st_mode & 0o777 == 0o600
+    t.ask(f"/save {b}")  # a file of something else is not overwritten
+    t.read_until(r"b\.json: exists already; /save! .*b\.json replaces it")
+    assert b.read_text() == "mine"
+    t.ask(f"/save! {b}")
+    t.read_until("Saved 3 messages")
+    assert json.loads(b.read_text()) == {"model": "osprey-nano", "reasoning_effort": "low", "messages": messages}
+    t.ask("What is 17 + 25?")
+    t.read_until("tokens/s")
+    t.ask(f"/save {b}")  # it is this conversation's file now
+    t.read_until("Saved again: 5 messages")
+    t.ask("/save")
+    t.read_until("/save: needs a file")
+    t.ask(f"/save {tmp_path}")
+    t.read_until("is a folder, expected a file")
+    t.ask("/save /nowhere/x")
+    t.read_until("/nowhere/x: cannot be written: No such file")
+    t.ask("/exit")
+    assert t.wait_code() == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "b.json", "osprey"]
+    t = Terminal(tmp_path)
+    t.ask(f"/load {a}")
+    t.read_until("Loaded 3 messages from ")
+    t.ask("/effort")
+    t.read_until("effort: low")
+    t.ask("/clear")  # the system prompt stays
+    t.read_until("New conversation")
+    t.ask("Copy this exactly: one")
+    t.read_until("tokens/s")
+    assert [m["content"] for m in saved(t, a)[:2]] == ["Be brief.", "Copy this exactly: one"]
+    t.ask("/exit")
+    assert t.wait_code() == 0
+
+
+@pytest.mark.parametrize("text, error", [
+    (None, "cannot open: No such file"),
+    ("", "not JSON"),
+    ('{"messages": [\n  {"role": "user",\n}]}', "line 3: not JSON"),
+    ("{}", r"expected \{\"messages\": \[\.\.\.\]\} or a list"),
+    ('[{"role": "tool", "content": "x"}]', r"messages\[0\]\.role is not one of system, developer"),
+    ('[{"role": "user", "content": "x"}, {"role": "user"}]', r"messages\[1\]\.content is missing"),
+    ('[{"role": "user", "content": [{"type": "image_url"}]}]', "a part that is not text"),
+    ('[{"role": "assistant", "content": "x", "tool_calls": [{}]}]', "has tool calls"),
+    ('[{"role": "user", "content": "a\\u0000b"}]', "not JSON"),
+    ('{"messages": [], "reasoning_effort": "much"}', "reasoning_effort"),
+    ("[" * 99, "deep|nest"),
+])  # fmt: skip
+def test_files_that_cannot_be_loaded(tmp_path, text, error):
+    file = tmp_path / "a.json"
+    if text is not None:
+        file.write_text(text)
+    t = Terminal(tmp_path, "-s", "Be brief.")
+    t.ask(f"/load {file}")
+    t.read_until(r"a\.json: [^\n]*" + error)
+    assert len(saved(t, tmp_path / "b.json")) == 1  # the conversation is as it was
+    t.ask("/exit")
+    assert t.wait_code() == 0
+
+
+def test_a_file_of_parts(tmp_path):
+    """Messages of other programs: a bare list, text parts, reasoning by its other name."""
+    (tmp_path / "a.json").write_text(json.dumps([
+        {"role": "developer", "content": [{"type": "text", "text": "Be "}, {"type": "text", "text": "brief."}]},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Ho", "reasoning_content": "Hm"},
+    ]))  # fmt: skip
+    t = Terminal(tmp_path)
+    t.ask(f"/load {tmp_path}/a.json")
+    t.read_until("Loaded 3 messages")
+    assert saved(t, tmp_path / "b.json") == [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Ho", "reasoning": "Hm"},
+    ]
+    t.ask("What is the capital of France?")
+    t.read_until("tokens/s")
+    t.ask("/exit")
+    assert t.wait_code() == 0
+
+
+def test_the_model_command(tmp_path):
+    t = Terminal(tmp_path)
+    t.ask("/model")
+    t.read_until("osprey-nano on .*; context length 4096 tokens")
+    t.ask("/model other")
+    t.read_until("/model other: the model osprey-nano is loaded in this process; start another chat")
+    t.ask("/temperature")
+    t.read_until("Temperature: 0")
+    t.ask("/exit")
+    assert t.wait_code() == 0
 
 
 def test_the_history_is_there_next_time(tmp_path):

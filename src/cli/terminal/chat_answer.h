@@ -1,8 +1,9 @@
-/* One answer of `osprey chat`: submits the request, prints the stream, stops at Ctrl-C. */
+/* One answer of `osprey chat`: its texts, and how they are printed while they arrive. */
 #ifndef CLI_TERMINAL_CHAT_ANSWER_H
 #define CLI_TERMINAL_CHAT_ANSWER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/buf.h"
@@ -23,26 +24,27 @@ struct answer_style {
  * failure. */
 struct answer {
     struct buf content, reasoning;
-    struct osp_usage usage;
+    struct osp_usage usage; /* no tokens: a server did not report them */
     enum osp_finish finish;
 };
 
 void answer_init(struct answer *a);
 void answer_release(struct answer *a);
 
-/* Fills `a` until the answer is complete or Ctrl-C stops it (OSP_FINISH_CANCELED). */
-CHECKED enum osp_status answer_run(struct answer *a, struct osp_engine *engine,
-                                   const struct osp_chat *chat,
-                                   const struct osp_request_options *opt,
-                                   const struct answer_style *style);
+/* Prints an answer as it arrives, and collects its texts in `answer`. */
+struct answer_printer {
+    const struct answer_style *style;
+    struct answer *answer;
+    bool in_reasoning;
+    uint64_t reasoning_start_ns;
+};
+
+void answer_put_reasoning(struct answer_printer *p, const char *text, size_t n_bytes);
+void answer_put_content(struct answer_printer *p, const char *text, size_t n_bytes);
+/* After the last text: ends the line. */
+void answer_end(struct answer_printer *p);
 
 /* "34 tokens in 0.8 s (42.5 tokens/s) after a prompt of 70 in 0.2 s" */
 void answer_print_rate(FILE *out, const struct answer *a);
-
-/* From now on Ctrl-C is recorded and does not end the program. */
-void interrupt_catch(void);
-bool interrupt_consume(void); /* whether Ctrl-C was recorded; clears it */
-int interrupt_descriptor(
-    void); /* readable while a Ctrl-C is recorded; -1 before interrupt_catch() */
 
 #endif

@@ -1,7 +1,6 @@
 #include "cli/terminal/chat_line.h"
 
 #include <errno.h>
-#include <histedit.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,9 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "cli/terminal/chat_answer.h"
+#include "cli/terminal/interrupt.h"
 
-enum { HISTORY_LINES_MAX = 1000 };
+enum { HISTORY_LINES_MAX = 1000, HISTORY_LINE_BYTES_MAX = 64 << 10 /* not whole pasted files */ };
 
 static const char QUOTES[] = "\"\"\"";
 
@@ -22,7 +21,7 @@ struct chat_line {
     EditLine *el;
     History *history;
     char *history_path; /* NULL: the history is not saved */
-    bool in_block;
+    struct chat_keys keys;
 };
 
 /* ---- the history file ---- */
@@ -125,25 +124,27 @@ static int read_character(EditLine *el, wchar_t *out)
 static char *prompt(EditLine *el)
 {
     static char ask[] = "> ", more[] = ". ";
-    struct chat_line *l = NULL;
+    const struct chat_keys *keys = NULL;
 
-    el_get(el, EL_CLIENTDATA, &l);
-    return l->in_block ? more : ask;
+    el_get(el, EL_CLIENTDATA, &keys);
+    return keys->in_block ? more : ask;
 }
 
-struct chat_line *chat_line_open(void)
+struct chat_line *chat_line_open(chat_complete_fn *complete)
 {
     struct chat_line *l = mem_new(sizeof *l);
 
     open_history(l);
     l->el = el_init("osprey", stdin, stdout, stderr);
-    el_set(l->el, EL_CLIENTDATA, l);
+    l->keys.complete = complete;
+    el_set(l->el, EL_CLIENTDATA, &l->keys);
     el_set(l->el, EL_PROMPT, prompt);
     el_set(l->el, EL_EDITOR, "emacs");
     el_set(l->el, EL_GETCFN, read_character);
     el_set(l->el, EL_HIST, history, l->history);
     el_set(l->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(l->el, NULL); /* ~/.editrc */
+    chat_keys_bind(l->el, &l->keys);
     return l;
 }
 
@@ -161,8 +162,11 @@ static enum line_result read_line(struct chat_line *l, struct buf *out)
 {
     HistEvent event;
     int n = 0;
-    const char *line = el_gets(l->el, &n);
+    const char *line;
 
+    chat_keys_mark_pastes(&l->keys, true);
+    line = el_gets(l->el, &n);
+    chat_keys_mark_pastes(&l->keys, false);
     if (interrupt_consume()) {
         el_reset(l->el);
         fputc('\n', stdout);
@@ -170,7 +174,7 @@ static enum line_result read_line(struct chat_line *l, struct buf *out)
     }
     if (!line || n <= 0)
         return LINE_END;
-    if (strcmp(line, "\n") != 0)
+    if (strcmp(line, "\n") != 0 && n <= HISTORY_LINE_BYTES_MAX)
         history(l->history, &event, H_ENTER, line);
     buf_append(out, line, (size_t)n - (line[n - 1] == '\n'));
     return LINE_READ;
@@ -198,13 +202,13 @@ static enum line_result read_block(struct chat_line *l, struct buf *out)
     buf_clear(out);
     buf_puts(out, buf_text(&first));
     buf_release(&first);
-    l->in_block = true;
+    l->keys.in_block = true;
     while (result == LINE_READ && !strip_quotes(out)) {
         if (out->size_bytes > 0)
             buf_putc(out, '\n');
         result = read_line(l, out);
     }
-    l->in_block = false;
+    l->keys.in_block = false;
     return result;
 }
 

@@ -3,15 +3,18 @@
 #define CLI_TERMINAL_CHAT_LINE_H
 
 #include "base/buf.h"
+#include "cli/terminal/chat_keys.h"
 
 struct chat_line;
 
 enum line_result { LINE_READ, LINE_INTERRUPTED, LINE_END };
 
-struct chat_line *chat_line_open(void);
+/* complete: see chat_keys.h; may be NULL. */
+struct chat_line *chat_line_open(chat_complete_fn *complete);
 void chat_line_close(struct chat_line *l); /* saves the history */
 
-/* Reads one message into `out`: a line, or the text between two """ lines. */
+/* Reads one message into `out`: a line, a paste of several lines, or the text between two """
+ * lines. */
 enum line_result chat_line_read(struct chat_line *l, struct buf *out);
 
 #endif

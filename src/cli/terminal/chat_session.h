@@ -2,19 +2,18 @@
 #ifndef CLI_TERMINAL_CHAT_SESSION_H
 #define CLI_TERMINAL_CHAT_SESSION_H
 
-#include "cli/terminal/chat_answer.h"
+#include "cli/terminal/chat_source.h"
 
 struct chat_setup {
-    struct osp_model *model;
-    struct osp_engine *engine;
+    struct chat_source source;
     struct osp_request_options request;
     struct answer_style style;
-    const char *system, *effort; /* NULL: no instruction, effort medium */
+    const char *system, *effort; /* NULL: no instruction, the model's default effort */
     bool quiet;                  /* no token rates */
 };
 
-/* Starts a conversation with this instruction and effort. Gives a chat to osp_chat_free(). */
-CHECKED enum osp_status chat_start(struct osp_chat **out, const char *system, const char *effort);
+/* Fills an empty conversation with the system prompt and the effort of the setup. */
+CHECKED enum osp_status chat_start(struct conversation *out, const struct chat_setup *setup);
 
 CHECKED enum osp_status chat_session_run(const struct chat_setup *setup);
 
