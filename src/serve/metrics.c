@@ -35,6 +35,9 @@ static double share(double part, double whole)
     X("osprey:kv_pages_cached", "gauge", "KV cache pages held only by the prefix cache.",          \
       f->stats.pages_cached)                                                                       \
     X("osprey:kv_pages", "gauge", "KV cache pages in total.", f->stats.pages_total)                \
+    X("osprey:max_num_seqs", "gauge", "Maximum number of running requests.", f->stats.n_seqs_max)  \
+    X("osprey:weight_bytes", "gauge", "Memory of the weights.", f->server->info.weight_bytes)      \
+    X("osprey:kv_cache_bytes", "gauge", "Memory of the KV cache.", f->server->info.kv_cache_bytes) \
     X("osprey:backlog_seconds", "gauge",                                                           \
       "Backlog of queued work in seconds at the recent token rate; 0: not measured yet.",          \
       f->engine.backlog_seconds)                                                                   \
