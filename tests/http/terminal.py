@@ -1,4 +1,4 @@
-"""osprey chat at a pseudo-terminal, for the tests of it."""
+"""osprey at a pseudo-terminal: chat, or another command."""
 
 import os
 import pty
@@ -10,13 +10,11 @@ from conftest import PROGRAM
 
 
 class Terminal:
-    """osprey chat at a pseudo-terminal."""
-
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, command=("chat", "--max-model-len", "4096")):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", XDG_STATE_HOME=str(folder))
-            os.execv(PROGRAM, [PROGRAM, "chat", "--max-model-len", "4096", *arguments])
+            os.execv(PROGRAM, [PROGRAM, *command, *arguments])
         self.seen = ""
 
     def read_until(self, pattern, timeout_s=60):

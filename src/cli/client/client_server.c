@@ -71,6 +71,8 @@ enum osp_status client_server_get(const struct client_server *s, const char *pat
     const struct client_call call = {.url = url,
                                      .api_key = s->api_key,
                                      .timeout_s = timeout_s,
+                                     .is_cancelable = s->is_cancelable,
+                                     .cancel_descriptor = s->cancel_descriptor,
                                      .any_status = status != NULL,
                                      .status = status,
                                      .on_body = append_bytes,

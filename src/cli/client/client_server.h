@@ -7,6 +7,8 @@
 struct client_server {
     char *root;          /* "http://127.0.0.1:8000", without /v1 and without a slash at the end */
     const char *api_key; /* borrowed; NULL: none is sent */
+    bool is_cancelable;  /* client_server_get() ends when cancel_descriptor is readable */
+    int cancel_descriptor;
 };
 
 /* Loads libcurl and reads the URL, with or without /v1; without a scheme it is http. The key must

@@ -8,6 +8,7 @@
 #define COMMAND_LIST(X)                                                                            \
     X(serve)                                                                                       \
     X(chat)                                                                                        \
+    X(status)                                                                                      \
     X(validate)                                                                                    \
     X(quantize)                                                                                    \
     X(bench)                                                                                       \
