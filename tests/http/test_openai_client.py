@@ -349,6 +349,12 @@ def test_n_predict(client):
         assert text.usage.completion_tokens == n
     more = {"n_predict": -1, "stop_token_ids": list(range(40)), "allowed_token_ids": [7], "ignore_eos": False}
     assert client.completions.create(model="osprey-nano", prompt="x", extra_body=more).usage.completion_tokens == 1
+    nothing = client.chat.completions.create(model="osprey-nano", messages=QUESTION, extra_body={"n_predict": 0})
+    assert nothing.usage.completion_tokens == 0 and nothing.choices[0].finish_reason == "length"
+    last = {"n_predict": 0, "max_tokens": 2}
+    assert client.chat.completions.create(model="osprey-nano", messages=QUESTION, extra_body=last).usage.completion_tokens == 2
+    free = client.chat.completions.create(model="osprey-nano", messages=QUESTION, max_tokens=-1)
+    assert free.choices[0].finish_reason == "stop"
     long = {"n_predict": -1, "guided_regex": "[a-z]{100}"}
     assert len(client.completions.create(model="osprey-nano", prompt="x", extra_body=long).choices[0].text) == 100
 
@@ -410,7 +416,8 @@ def test_store_and_null_content(client):
     ({"bad_words": "Paris"}, ["bad_words", "list"]),
     ({"bad_words": [" "]}, ["bad_words[0]"]),
     ({"bad_words": ["a"] * 513}, ["bad_words", "512"]),
-    ({"n_predict": 0}, ["n_predict", "no limit"]),
+    ({"max_tokens": 0}, ["max_tokens", "no limit"]),
+    ({"n_predict": 0, "min_tokens": 2}, ["min_tokens", "which is 0"]),
     ({"n_predict": -2}, ["n_predict"]),
     ({"truncate_prompt_tokens": 5}, ["truncate_prompt_tokens", "/v1/completions"]),
     ({"continue_final_message": True}, ["continue_final_message", "/v1/completions"]),

@@ -67,6 +67,7 @@ def test_answers_are_those_of_the_long_path(ask):
         ("/chat/completion", "POST /v1/chat/completions"),
         ("/v1/model", "GET /v1/models"),
         ("/api/tag", "GET /api/tags"),
+        ("/apply_template", "POST /apply-template"),
         ("/healthz", "GET /health"),
     ],
 )

@@ -35,6 +35,13 @@
     X("POST", "/api/show", route_ollama_show, "Ollama: details of a model")                        \
     X("GET", "/api/ps", route_ollama_ps, "Ollama: the loaded model")                               \
     X("GET", "/api/version", route_ollama_version, "Ollama: the version whose API is followed")    \
+    X("POST", "/completion", route_llama_completion, "llama-server: the continuation of a prompt") \
+    X("POST", "/completions", route_llama_completions,                                             \
+      "llama-server's form, or with `model` and no n_predict that of /v1/completions")             \
+    X("POST", "/apply-template", route_llama_template,                                             \
+      "llama-server: a conversation as the text of its prompt")                                    \
+    X("GET", "/props", route_llama_props, "llama-server: properties of the server")                \
+    X("GET", "/slots", route_llama_slots, "llama-server: the running requests")                    \
     X("GET", "/v1/health", route_health, "the same as /health")                                    \
     X("GET", "/ping", route_health, "the same as /health")
 

@@ -184,7 +184,19 @@ static enum osp_status read_max_tokens(struct request_params *p, const char *fie
     if (st == OSP_OK && n == 0)
         st = fail(OSP_EINVAL, "%s: must be 1 or more, or -1 (no limit), is 0", field);
     p->options.tokens_max = n > 0 ? (int)n : 0;
+    p->options.prompt_only = false;
     return st;
+}
+
+/* llama-server's name; 0: only the prompt is computed, for a request that continues it. */
+static enum osp_status read_n_predict(struct request_params *p, const char *field, const json_t *v)
+{
+    const int n = (int)json_number_value(v);
+
+    (void)field;
+    p->options.tokens_max = n > 0 ? n : 0;
+    p->options.prompt_only = n == 0;
+    return OSP_OK;
 }
 
 static enum osp_status read_include_reasoning(struct request_params *p, const char *field,
@@ -396,9 +408,9 @@ static const struct field FIELDS[] = {
           "Must be empty: grammars in EBNF are not supported."),
     OTHER("grammar", FOR_ALL | FOR_LLAMA, json_refuse_grammar, "{'type':'string','maxLength':0}",
           "Must be empty: grammars in GBNF are not supported."),
-    OTHER("n_predict", FOR_CHAT, read_max_tokens,
-          "{'anyOf':[{'enum':[-1]},{'type':'integer','minimum':1,'maximum':2147483647}]}",
-          "llama-server's name for max_tokens; -1: up to the context length."),
+    READ("n_predict", FOR_CHAT, FIELD_INT, -1, INT_MAX, read_n_predict, NULL,
+         "llama-server's name for max_tokens; -1: up to the context length; 0: the prompt is "
+         "computed, and cached, and nothing is generated."),
     READ("include_reasoning", FOR_CHAT, FIELD_BOOL, 0, 0, read_include_reasoning, NULL,
          "false: the answer does not include the reasoning."),
     OTHER("truncate_prompt_tokens", FOR_CHAT | FOR_RESPONSES, refuse_truncation, "{'type':'null'}",

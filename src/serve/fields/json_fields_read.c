@@ -161,6 +161,9 @@ static enum osp_status check_combination(const struct request_params *p)
     if (o->tokens_max > 0 && o->tokens_min > o->tokens_max)
         return fail(OSP_EINVAL, "min_tokens: is %d; must be at most max_tokens, which is %d",
                     o->tokens_min, o->tokens_max);
+    if (o->prompt_only && o->tokens_min > 0)
+        return fail(OSP_EINVAL, "min_tokens: is %d; must be at most max_tokens, which is 0",
+                    o->tokens_min);
     if (o->top_logprobs > 0 && !o->logprobs)
         return fail(OSP_EINVAL, "top_logprobs: requires \"logprobs\": true");
     if (p->wants_prompt_logprobs && p->stream)

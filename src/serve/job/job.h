@@ -30,6 +30,10 @@ struct job_kind {
     /* Requests need no Content-Type: application/json, as in the examples of these APIs, unless a
      * browser sends them for a web page, which could send other types to any server. */
     bool takes_any_type;
+    /* On the worker thread, when the body has been parsed: the kind that the job becomes, with a
+     * new state. Other members but takes_any_type and release are then not used. NULL: the job
+     * keeps its kind. */
+    const struct job_kind *(*choose)(const json_t *body);
     /* On the loop, before the worker thread starts: copies what the job needs from the exchange.
      * May be NULL. */
     void (*open)(struct job *job);

@@ -102,6 +102,14 @@ enum osp_status job_refuse(struct job *job, enum osp_status st)
     return st;
 }
 
+static void become(struct job *job, const struct job_kind *kind)
+{
+    free(job->state);
+    job->kind = kind;
+    job->state = kind->state_bytes > 0 ? mem_new(kind->state_bytes) : NULL;
+    job->params.own = job->state;
+}
+
 static enum osp_status read_and_submit(struct job *job)
 {
     enum osp_status st;
@@ -110,6 +118,8 @@ static enum osp_status read_and_submit(struct job *job)
     TRY(check_wanted(job));
     TRY(json_body_read(&job->json, job->body, job->n_body_bytes));
     TRY(check_wanted(job));
+    if (job->kind->choose != NULL)
+        become(job, job->kind->choose(job->json));
     TRY(fields_read(&job->params, job->kind->fields, job->json));
     caller_apply(&job->caller, &job->server->keys, &job->params);
     TRY(check_model(job));

@@ -203,7 +203,7 @@ static enum osp_status read_system(struct request_params *p, const char *field, 
 /* ---- the tables ---- */
 
 #define OTHER(name, reader, form, text) FIELD_OTHER_ROW(name, 0, reader, form, text)
-#define FLAG(name, reader, text)        FIELD_READ_ROW(name, 0, FIELD_BOOL, 0, 0, reader, NULL, text)
+#define FLAG(name, reader, t)           FIELD_READ_ROW(name, 0, FIELD_BOOL, 0, 0, reader, NULL, t)
 #define TEXT                            "{'type':'string'}"
 #define COMMON_ROWS                                                                                \
     OTHER("model", read_model, TEXT,                                                               \

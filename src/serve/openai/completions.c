@@ -9,6 +9,7 @@
 #include "serve/fields/field_schemas.h"
 #include "serve/job/job.h"
 #include "serve/fields/json_types.h"
+#include "serve/openai/completions.h"
 #include "serve/openai/openapi.h"
 #include "serve/reply/reply_parts.h"
 #include "serve/core/routes.h"
@@ -287,9 +288,6 @@ static enum osp_status check_combination(const struct job *job)
             OSP_EINVAL,
             "max_tokens: is 0; must be from 1 to %d, or 0 together with echo or prompt_logprobs",
             INT_MAX);
-    if (job->params.options.prompt_only && job->params.options.tokens_min > 0)
-        return fail(OSP_EINVAL, "min_tokens: is %d; must be at most max_tokens, which is 0",
-                    job->params.options.tokens_min);
     return OSP_OK;
 }
 
@@ -405,7 +403,7 @@ static void release(struct job *job)
 const struct field_set completions_fields = {
     .endpoint = FOR_COMPLETIONS, .own = FIELDS, .n_own = sizeof FIELDS / sizeof FIELDS[0]};
 
-static const struct job_kind COMPLETIONS = {
+const struct job_kind completions_kind = {
     .fields = &completions_fields,
     .state_bytes = sizeof(struct completions),
     .submit = submit,
@@ -419,5 +417,5 @@ static const struct job_kind COMPLETIONS = {
 void route_completions(struct server *s, struct http_exchange *x, const char *name)
 {
     (void)name;
-    job_start(s, x, &COMPLETIONS);
+    job_start(s, x, &completions_kind);
 }

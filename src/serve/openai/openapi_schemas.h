@@ -57,6 +57,26 @@
       "{'type':'object','properties':{'details':{'type':'object'},'model_info':{'type':"           \
       "'object'},'capabilities':{'type':'array','items':{'type':'string'}}},"                      \
       "'required':['details','model_info','capabilities']}")                                       \
+    X("LlamaCompletion",                                                                           \
+      "{'type':'object','properties':{'index':" OPENAPI_COUNT                                      \
+      ",'content':{'type':'string'},'tokens':" OPENAPI_COUNTS                                      \
+      ",'stop':{'type':'boolean'},'stop_type':{'enum':['eos','limit','word']},"                    \
+      "'stopping_word':{'type':'string'},'tokens_predicted':" OPENAPI_COUNT                        \
+      ",'tokens_evaluated':" OPENAPI_COUNT ",'generation_settings':{'type':'object'},'timings':"   \
+      "{'$ref':'#/components/schemas/Timings'}},'required':['index','content','stop']}")           \
+    X("LlamaCompletions",                                                                          \
+      "{'anyOf':[{'$ref':'#/components/schemas/LlamaCompletion'},{'$ref':'#/components/schemas/"   \
+      "Completion'},{'type':'array','items':{'$ref':'#/components/schemas/LlamaCompletion'}}]}")   \
+    X("LlamaPrompt",                                                                               \
+      "{'type':'object','properties':{'prompt':{'type':'string'}},'required':['prompt']}")         \
+    X("LlamaProps",                                                                                \
+      "{'type':'object','properties':{'default_generation_settings':{'type':'object'},"            \
+      "'total_slots':" OPENAPI_COUNT ",'model_path':{'type':'string'},'modalities':{'type':"       \
+      "'object'}},'required':['default_generation_settings','total_slots','model_path']}")         \
+    X("LlamaSlots",                                                                                \
+      "{'type':'array','items':{'type':'object','properties':{'id':" OPENAPI_COUNT                 \
+      ",'n_ctx':" OPENAPI_COUNT ",'is_processing':{'type':'boolean'},'next_token':{'type':"        \
+      "'object'}},'required':['id','n_ctx','is_processing','next_token']}}")                       \
     X("Usage",                                                                                     \
       "{'type':'object','properties':{'prompt_tokens':" OPENAPI_COUNT                              \
       ",'completion_tokens':" OPENAPI_COUNT ",'total_tokens':" OPENAPI_COUNT                       \
