@@ -31,6 +31,14 @@ static enum osp_status set(json_t *object, const char *name, json_t *v)
     return v != NULL && json_object_set_new(object, name, v) == 0 ? OSP_OK : no_memory();
 }
 
+/* The text of a string without NUL characters; NULL: it is anything else. */
+static const char *text_value(const json_t *v)
+{
+    const char *text = json_string_value(v);
+
+    return text != NULL && strlen(text) == json_string_length(v) ? text : NULL;
+}
+
 /* ---- calls ---- */
 
 static enum osp_status note_call(struct reader *r, const char *id, const char *name)
@@ -45,14 +53,16 @@ static enum osp_status read_call(struct reader *r, const json_t *v, size_t i, js
 {
     const json_t *function = json_object_get(v, "function"),
                  *arguments = json_object_get(function, "arguments");
-    const char *name = json_string_value(json_object_get(function, "name")),
-               *id = json_string_value(json_object_get(v, "id"));
+    const char *name = text_value(json_object_get(function, "name")),
+               *id = text_value(json_object_get(v, "id"));
     char made[ID_BYTES], *text = NULL;
     json_t *call;
     enum osp_status st;
 
     if (name == NULL)
-        return fail(OSP_EINVAL, "messages[%zu].tool_calls[%zu].function.name: must be a string",
+        return fail(OSP_EINVAL,
+                    "messages[%zu].tool_calls[%zu].function.name: must be a string "
+                    "without NUL characters",
                     r->index, i);
     if (!is_absent(arguments) && !json_is_object(arguments))
         return fail(OSP_EINVAL,
@@ -119,7 +129,7 @@ static json_t *find_call(const struct reader *r, const char *id, const char *nam
 
 static const char *text_of(const json_t *object, const char *name)
 {
-    const char *text = json_string_value(json_object_get(object, name));
+    const char *text = text_value(json_object_get(object, name));
 
     return text != NULL && *text != '\0' ? text : NULL;
 }
@@ -147,7 +157,7 @@ out:
 /* Roles are read without regard to their case, as Ollama does. */
 static enum osp_status read_role(const struct reader *r, const json_t *v, char out[ROLE_BYTES])
 {
-    const char *role = json_string_value(json_object_get(v, "role"));
+    const char *role = text_value(json_object_get(v, "role"));
     size_t n = 0;
 
     if (role == NULL)
