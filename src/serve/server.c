@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "serve/anthropic/call_texts.h"
 #include "serve/job/job.h"
 #include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
@@ -19,6 +20,11 @@ bool server_has_model(const struct server *s, const char *name)
         if (strcmp(s->names[i], name) == 0)
             return true;
     return false;
+}
+
+bool server_has_model_like(const struct server *s, const char *name, const char *prefix)
+{
+    return server_has_model(s, name) || (prefix && strncmp(name, prefix, strlen(prefix)) == 0);
 }
 
 /* ---- callbacks of the HTTP side ---- */
@@ -212,6 +218,7 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
         response_store_new(&(struct response_limits){.n_max = opt->stored_responses_max,
                                                      .bytes_max = opt->stored_bytes_max,
                                                      .age_s_max = opt->stored_age_s_max});
+    s->calls = call_texts_new(CALL_TEXTS_BYTES_MAX);
     TRY(set_names(s));
     TRY(conversation_defaults(s));
     if (opt->api_key)
@@ -263,6 +270,7 @@ void serve_close(struct server *s)
     close_engine(s);
     http_free(s->http);
     response_store_free(s->responses);
+    call_texts_free(s->calls);
     for (int i = 0; i < s->n_names; i++)
         free(s->names[i]);
     keys_release(&s->keys);

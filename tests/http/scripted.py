@@ -14,7 +14,7 @@ PROGRAM = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "tests" / "osp
 class ScriptedServer(conftest.Server):
     """One request at a time; every answer is what write() was last given."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, environment=None):
         self.script = folder / "script"
         self.n_scripts = 0
         super().__init__(
@@ -22,7 +22,9 @@ class ScriptedServer(conftest.Server):
             "warn",
             *options,
             program=str(PROGRAM),
-            environment={"OSPREY_FAKE_SCRIPT": str(self.script), "OSPREY_FAKE_STEP_MS": "0"},
+            environment={
+                "OSPREY_FAKE_SCRIPT": str(self.script), "OSPREY_FAKE_STEP_MS": "0", **(environment or {})
+            },
         )
 
     def post(self, path, body):

@@ -11,6 +11,8 @@ BODIES = {
     "/v1/chat/completions": {"messages": MESSAGES, "max_tokens": 2},
     "/v1/completions": {"prompt": "Hello", "max_tokens": 2},
     "/v1/responses": {"input": "Hello", "max_output_tokens": 2},
+    "/v1/messages": {"messages": MESSAGES, "max_tokens": 2, "system": "Hi"},
+    "/v1/messages/count_tokens": {"messages": MESSAGES, "system": "Hi"},
     "/tokenize": {"prompt": "Hello"},
     "/detokenize": {"tokens": [1, 2]},
     "/completion": {"prompt": "Hello", "n_predict": 2},
@@ -29,6 +31,8 @@ COMPANIONS = {
     "tools": {"messages": MESSAGES, "prompt": None},
     "messages": {"prompt": None},
 }
+# Without which no companion is: fields of /v1/messages that a request must have.
+REQUIRED = ("messages", "max_tokens")
 LARGE = 1000  # a number of tokens or choices that a test does not wait for
 
 
@@ -180,13 +184,25 @@ def edges(name, values):
 
 
 def with_companions(body, name, value):
+    is_messages = "system" in body
     body = {**body, name: value}
-    if name == "tool_choice":
+    if name == "tool_choice" and is_messages:
+        body["tools"] = [{"name": "f", "input_schema": {"type": "object", "properties": {}}}]
+        body["tool_choice"] = {**value, "name": "f"} if isinstance(value, dict) else value
+    elif name == "tool_choice":
         function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
         body["tools"] = [{"type": "function", **(function if "input" in body else {"function": function})}]
     for other, needed in COMPANIONS.get(name, {}).items() if value is not None else ():
+        if is_messages and other in REQUIRED:
+            continue
         body[other] = value if needed == "same" else needed
     return {k: v for k, v in body.items() if v is not None or k == name}
+
+
+def field_of(answer):
+    """The field that an error names: Anthropic's form has it only at the beginning of the message."""
+    error = answer["error"]
+    return error["param"] if "param" in error else error["message"].split(":")[0]
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -196,7 +212,7 @@ def test_fields_beyond_their_range_are_refused_by_name(api, path):
         for value in good_and_bad(schema)[1]:
             status, answer = api.check("POST", path, with_companions(BODIES[path], name, value))
             assert status == 400, (name, value, status, answer)
-            assert answer["error"]["param"].split(".")[0].split("[")[0] == name, (value, answer)
+            assert field_of(answer).split(".")[0].split("[")[0] == name, (value, answer)
             n_refused += 1
     assert n_refused > 2 * len(api.fields(path))
 
@@ -205,7 +221,7 @@ def test_fields_beyond_their_range_are_refused_by_name(api, path):
 def test_fields_in_their_range_are_accepted(api, path):
     for name, schema in api.fields(path).items():
         values = edges(name, good_and_bad(schema)[0])
-        if name not in ("messages", "prompt", "tokens"):
+        if name not in ("messages", "prompt", "tokens") and (path != "/v1/messages" or name not in REQUIRED):
             values.append(None)  # as if it were not given
         for value in values:
             if name == "model" and value is not None:
@@ -250,7 +266,7 @@ def test_larger_fields_in_their_range(api):
         assert status == 400 and answer["error"]["param"].split(".")[0] == name, (name, answer)
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"])
 def test_streams(api, path):
     options = {"stream": True, "stream_options": {"include_usage": True}}
     status, kind, data = api.ask("POST", path, {**BODIES[path], **options})
@@ -258,7 +274,7 @@ def test_streams(api, path):
     assert status == 200 and kind.split(";")[0] in content
     events = [e.split("data: ", 1)[1] for e in data.decode().split("\n\n") if "data: " in e]
     assert len(events) >= 3
-    if path != "/v1/responses":
+    if path not in ("/v1/responses", "/v1/messages"):
         assert events.pop() == "[DONE]"
     chunk, _ = content["text/event-stream"]["schema"]["properties"]["data"]["anyOf"]
     for event in events:
@@ -284,7 +300,8 @@ def test_every_route_answers_as_documented(api):
             page = {"Content-Type": "text/plain", "Sec-Fetch-Site": "same-origin"}
             assert api.check("POST", path, "x=1", **page)[0] == 415
             status, _, answer = api.ask("GET", at)
-            assert status == 405 and api.fits(answer, {"$ref": "#/components/schemas/Error"})
+            kind = "MessageError" if "messages" in path else "Error"
+            assert status == 405 and api.fits(answer, {"$ref": f"#/components/schemas/{kind}"})
         assert api.ask("OPTIONS", at)[0] == 204
     assert api.check("GET", "/v1/models/{name}", at="/v1/models/gpt-9")[0] == 404
 

@@ -18,6 +18,8 @@
     X("POST", "/detokenize", route_detokenize, "token ids to text")                                \
     X("POST", "/v1/chat/completions", route_chat, "the next message of a conversation")            \
     X("POST", "/v1/completions", route_completions, "the continuation of a prompt")                \
+    X("POST", "/v1/messages", route_messages, "the next message of a conversation (Anthropic)")    \
+    X("POST", "/v1/messages/count_tokens", route_count_tokens, "the length of a prompt")           \
     X("POST", "/v1/responses", route_responses, "the next items of a conversation")                \
     X("POST", "/v1/responses/input_tokens", route_response_input_tokens,                           \
       "the number of tokens of a response's prompt")                                               \

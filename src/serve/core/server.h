@@ -21,6 +21,7 @@ enum {
 
 struct job;
 struct response_store;
+struct call_texts;
 
 /* The result of the loading thread; the loop takes it over when is_loading ends. */
 struct loading {
@@ -58,6 +59,7 @@ struct server {
     struct job *jobs;                 /* jobs submitted to the engine, polled for events */
     struct job *poll_next;            /* the next job to poll; NULL: the first one */
     struct response_store *responses; /* the stored responses; owned */
+    struct call_texts *calls;         /* arguments of calls of /v1/messages; owned */
     int n_submitting;                 /* jobs that worker threads read and submit */
     int *n_unanswered;         /* (keys.n + 1) requests of each key that have no event yet; owned */
     size_t n_buffered_bytes;   /* of all answers that are sent as one body, summed over the jobs */
@@ -69,6 +71,10 @@ struct server {
 };
 
 bool server_has_model(const struct server *s, const char *name);
+/* Names of Anthropic's models, which its clients have built in. */
+#define CLAUDE_PREFIX "claude-"
+/* Also true for a name that begins with `prefix`; NULL: none does. */
+bool server_has_model_like(const struct server *s, const char *name, const char *prefix);
 
 /* admission.c: whether to refuse a request before a worker thread spends time on it: the queue
  * is full, requests that are still being read included, or the key has used its share of it.

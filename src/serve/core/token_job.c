@@ -28,7 +28,7 @@ static enum osp_status check_model(const struct token_job *job, const json_t *bo
         return OSP_OK;
     if (!json_is_string(model))
         return fail(OSP_EINVAL, "model: must be a string");
-    if (!server_has_model(job->server, json_string_value(model)))
+    if (!server_has_model_like(job->server, json_string_value(model), job->kind->model_prefix))
         return fail(OSP_ENOTFOUND, "model: '%.200s' does not exist; this server serves '%s'",
                     json_string_value(model), job->server->names[0]);
     return OSP_OK;

@@ -32,6 +32,7 @@ struct token_job;
 
 struct token_kind {
     const struct field_set *fields; /* fields that the body may have */
+    const char *model_prefix;       /* as in struct job_kind */
     /* On the thread: writes the answer. Loops over the input must return OSP_ECANCELED once
      * cancel_is_set(). The message of a failure begins with the field. */
     enum osp_status (*answer)(const struct token_job *job, const json_t *body, struct buf *out);

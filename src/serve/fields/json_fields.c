@@ -113,7 +113,7 @@ static enum osp_status add_stop(struct request_params *p, const char *field, con
     return OSP_OK;
 }
 
-static enum osp_status read_stop(struct request_params *p, const char *field, const json_t *v)
+enum osp_status field_stop(struct request_params *p, const char *field, const json_t *v)
 {
     enum osp_status st = OSP_OK;
 
@@ -162,7 +162,7 @@ static enum osp_status read_cache_salt(struct request_params *p, const char *fie
 
 /* The share of a client is divided equally between its users. A longer name is truncated: users
  * whose names agree up to OSP_CLIENT_BYTES_MAX bytes count as one. */
-static enum osp_status read_user(struct request_params *p, const char *field, const json_t *v)
+enum osp_status field_user(struct request_params *p, const char *field, const json_t *v)
 {
     if (!json_is_string(v))
         return json_mismatch(field, v, "a string");
@@ -297,7 +297,7 @@ enum osp_status field_ignored(struct request_params *p, const char *field, const
 
 enum {
     FOR_LISTS = FOR_CHAT | FOR_COMPLETIONS,
-    FOR_ALL = FOR_LISTS | FOR_RESPONSES,
+    FOR_ALL = FOR_LISTS | FOR_RESPONSES | FOR_MESSAGES,
     FOR_SAMPLING = FOR_ALL | FOR_OLLAMA_OPTIONS | FOR_LLAMA,
     FOR_ANY = FOR_ALL | FOR_OLLAMA | FOR_LLAMA
 };
@@ -373,7 +373,7 @@ static const struct field FIELDS[] = {
         "Requests with a lower value run first, among the requests of one API key, or of one "
         "network address if the server has no keys."),
     READ("stop", FOR_LISTS | FOR_OLLAMA_OPTIONS | FOR_LLAMA, FIELD_OTHER, 0, OSP_STOP_STRINGS_MAX,
-         read_stop,
+         field_stop,
          "{'anyOf':[{'type':'string','minLength':1},{'type':'array','items':{'type':'string',"
          "'minLength':1},'maxItems':#}]}",
          "Strings that end the answer; the answer does not include them."),
@@ -460,10 +460,10 @@ static const struct field FIELDS[] = {
          "{'type':'object','maxProperties':#,'propertyNames':{'maxLength':64},"
          "'additionalProperties':{'type':'string','maxLength':512}}",
          "Checked, and otherwise ignored."),
-    OTHER("user", FOR_ANY, read_user, "{'type':'string'}",
+    OTHER("user", FOR_ANY, field_user, "{'type':'string'}",
           "The end user. The share of an API key, or of a network address if the server has no "
           "keys, is divided equally between its users."),
-    OTHER("safety_identifier", FOR_ALL, read_user, "{'type':'string'}", "The newer name of user."),
+    OTHER("safety_identifier", FOR_ALL, field_user, "{'type':'string'}", "The newer name of user."),
     OTHER("prompt_cache_key", FOR_ALL, check_string, "{'type':'string'}",
           "Ignored: the prefix cache finds common prefixes without a key."),
     OTHER("service_tier", FOR_ALL, check_string, "{'type':'string'}",

@@ -10,6 +10,7 @@ enum {
     FOR_CHAT = 1,
     FOR_COMPLETIONS = 2,
     FOR_RESPONSES = 4,
+    FOR_MESSAGES = 8,        /* Anthropic's /v1/messages */
     FOR_OLLAMA = 16,         /* /api/chat and /api/generate */
     FOR_OLLAMA_OPTIONS = 32, /* the members of their `options` */
     FOR_LLAMA = 64           /* llama-server's /completion */
@@ -96,6 +97,10 @@ const struct field *fields_at(const struct field_set *set, size_t i);
 
 /* The reader of a field that is read elsewhere or has no effect. */
 CHECKED enum osp_status field_ignored(struct request_params *p, const char *name, const json_t *v);
+
+/* Readers of `stop` and `user`, for fields of other APIs that mean the same. */
+CHECKED enum osp_status field_stop(struct request_params *p, const char *name, const json_t *v);
+CHECKED enum osp_status field_user(struct request_params *p, const char *name, const json_t *v);
 
 /* Checks `metadata` against the limits of the OpenAI API; the value is not stored. */
 enum { FIELD_METADATA_MAX = 16 };

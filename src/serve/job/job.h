@@ -23,6 +23,8 @@ struct job;
 /* The endpoint-specific part of a job. */
 struct job_kind {
     const struct field_set *fields; /* fields that the body may have */
+    /* Names of models that begin with this are accepted besides those of the server; NULL: none. */
+    const char *model_prefix;
     size_t state_bytes; /* size of job->state, the zeroed state of the endpoint; may be 0 */
     /* Of a stream: the content type (NULL: text/event-stream) and the text that is sent after
      * HTTP_PING_SECONDS without other output (NULL: a comment of server-sent events). */

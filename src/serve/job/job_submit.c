@@ -15,7 +15,7 @@ static enum osp_status check_model(const struct job *job)
 {
     const struct server *s = job->server;
 
-    if (!job->params.model || server_has_model(s, job->params.model))
+    if (!job->params.model || server_has_model_like(s, job->params.model, job->kind->model_prefix))
         return OSP_OK;
     return fail(OSP_ENOTFOUND, "model: '%.200s' does not exist; this server serves '%s'",
                 job->params.model, s->names[0]);

@@ -33,6 +33,17 @@ static const struct route_doc DOCS[] = {
      .schema = "Completion",
      .chunk = "CompletionChunk",
      .statuses = "429 504"},
+    {.path = "/v1/messages",
+     .body = &messages_fields,
+     .schema = "Message",
+     .chunk = "MessageEvent",
+     .statuses = "429 504 529",
+     .error = "MessageError"},
+    {.path = "/v1/messages/count_tokens",
+     .body = &count_tokens_fields,
+     .schema = "MessageTokens",
+     .statuses = "429 529",
+     .error = "MessageError"},
     {.path = "/v1/responses",
      .body = &responses_fields,
      .schema = "Response",
@@ -243,6 +254,7 @@ static const struct {
      "exhausted, or the engine has failed.",
      TO_ALL},
     {"504", "The answer took longer than --request-time-limit.", TO_NAMED},
+    {"529", "As 503, for clients of Anthropic's API.", TO_NAMED},
 };
 
 static bool applies(const struct route_doc *doc, int to, const char *status)
@@ -255,7 +267,7 @@ static bool applies(const struct route_doc *doc, int to, const char *status)
 static void put_answers(struct buf *out, const struct route_doc *doc, const char *text)
 {
     const bool is_ollama = doc->path && api_error_format_of(doc->path) == API_ERROR_OLLAMA;
-    const char *error = is_ollama ? "OllamaError" : "Error";
+    const char *error = doc->error ? doc->error : is_ollama ? "OllamaError" : "Error";
     /* /health returns its usual object with status 503 as well */
     const char *schema = doc->schema && strcmp(doc->schema, "Health") == 0 ? "Health" : error;
 

@@ -19,14 +19,15 @@ struct route_doc {
     /* Query parameters as OpenAPI objects, with ' for ". */
     const char *query;
     const char *statuses; /* error statuses besides those of every route, "404 429" */
+    const char *error;    /* name of the schema of errors; NULL: Error */
 };
 
 /* last_token: the last token id of the vocabulary. */
 void openapi_put(struct buf *out, int last_token);
 
 /* The fields of the endpoints. */
-extern const struct field_set chat_fields, completions_fields, responses_fields, tokenize_fields,
-    detokenize_fields, ollama_chat_fields, ollama_generate_fields, ollama_show_fields, llama_fields,
-    template_fields;
+extern const struct field_set chat_fields, completions_fields, responses_fields, messages_fields,
+    count_tokens_fields, tokenize_fields, detokenize_fields, ollama_chat_fields,
+    ollama_generate_fields, ollama_show_fields, llama_fields, template_fields;
 
 #endif

@@ -156,13 +156,48 @@
           "text_completion") "'choices':{'type':'array','items':{'$ref':'#/components/schemas/"    \
                              "TextChoice'}}," OPENAPI_CHUNK_USAGE                                  \
                              "},'required':['id','object','created','model','choices']}")          \
-    X("Model",                                                                                     \
+    X("OpenaiModel",                                                                               \
       "{'type':'object','properties':{'id':{'type':'string'},'object':{'const':'model'},"          \
       "'created':{'type':'integer'},'owned_by':{'type':'string'},'root':{'type':'string'},"        \
       "'max_model_len':" OPENAPI_COUNT "},'required':['id','object','created','owned_by']}")       \
+    X("AnthropicModel",                                                                            \
+      "{'type':'object','description':'With the header anthropic-version.','properties':{"         \
+      "'type':{'const':'model'},'id':{'type':'string'},'display_name':{'type':'string'},"          \
+      "'created_at':{'type':'string'},'lifecycle':{'const':'active'},"                             \
+      "'max_input_tokens':" OPENAPI_COUNT ",'max_tokens':" OPENAPI_COUNT "},"                      \
+      "'required':['type','id','display_name','created_at','lifecycle']}")                         \
+    X("Model", "{'anyOf':[{'$ref':'#/components/schemas/OpenaiModel'},"                            \
+               "{'$ref':'#/components/schemas/AnthropicModel'}]}")                                 \
     X("Models",                                                                                    \
       "{'type':'object','properties':{'object':{'const':'list'},'data':{'type':'array','items':"   \
-      "{'$ref':'#/components/schemas/Model'}}},'required':['object','data']}")                     \
+      "{'$ref':'#/components/schemas/Model'}},'has_more':{'type':'boolean'},"                      \
+      "'first_id':{'type':'string'},'last_id':{'type':'string'}},'required':['data']}")            \
+    X("Message",                                                                                   \
+      "{'type':'object','properties':{'id':{'type':'string'},'type':{'const':'message'},"          \
+      "'role':{'const':'assistant'},'model':{'type':'string'},'content':{'type':'array','items':{" \
+      "'type':'object','properties':{'type':{'enum':['thinking','text','tool_use']},"              \
+      "'thinking':{'type':'string'},'signature':{'type':'string'},'text':{'type':'string'},"       \
+      "'id':{'type':'string'},'name':{'type':'string'},'input':{'type':'object'}},"                \
+      "'required':['type']}},'stop_reason':{'enum':['end_turn','max_tokens','stop_sequence',"      \
+      "'tool_use','model_context_window_exceeded',null]},'stop_sequence':" OPENAPI_TEXT_OR_NULL    \
+      ",'usage':{'type':'object','properties':{'input_tokens':" OPENAPI_COUNT                      \
+      ",'cache_creation_input_tokens':" OPENAPI_COUNT ",'cache_read_input_tokens':" OPENAPI_COUNT  \
+      ",'output_tokens':" OPENAPI_COUNT "},"                                                       \
+      "'required':['input_tokens','output_tokens']}},"                                             \
+      "'required':['id','type','role','model','content','stop_reason','stop_sequence','usage']}")  \
+    X("MessageEvent",                                                                              \
+      "{'type':'object','properties':{'type':{'enum':['message_start','content_block_start',"      \
+      "'content_block_delta','content_block_stop','message_delta','message_stop','ping',"          \
+      "'error']}},'required':['type']}")                                                           \
+    X("MessageTokens", "{'type':'object','properties':{'input_tokens':" OPENAPI_COUNT "},"         \
+                       "'required':['input_tokens']}")                                             \
+    X("MessageError",                                                                              \
+      "{'type':'object','properties':{'type':{'const':'error'},'error':{'type':'object',"          \
+      "'properties':{'type':{'enum':['invalid_request_error','authentication_error',"              \
+      "'permission_error','not_found_error','request_too_large','rate_limit_error',"               \
+      "'timeout_error','api_error','overloaded_error']},'message':{'type':'string'}},"             \
+      "'required':['type','message']},'request_id':" OPENAPI_TEXT_OR_NULL "},"                     \
+      "'required':['type','error']}")                                                              \
     X("Health",                                                                                    \
       "{'type':'object','properties':{'status':{'enum':['ok','loading','draining','wedged',"       \
       "'restarting','dead']},'reason':" OPENAPI_TEXT_OR_NULL "},'required':['status']}")           \
