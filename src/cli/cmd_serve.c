@@ -15,7 +15,7 @@
 struct serve_args {
     struct model_args model;
     const char *host, *names, *api_key, *api_key_file, *allowed_origins;
-    const char *log_level, *log_format;
+    const char *ssl_certfile, *ssl_keyfile, *log_level, *log_format;
     int port, queue, request_s, limit_s, idle_s, stall_s, shutdown_s;
     int stored, stored_age_s;
     int64_t body_bytes_max, bodies_bytes_max, answers_bytes_max, stored_bytes_max;
@@ -53,6 +53,13 @@ static const struct option_row OPTIONS[] = {
     INT_ROW(T, port, "port", NULL, 0, 65535, "PORT",
             "port to listen on; 0: any free port, printed in the first line of standard output "
             "(default 8000)"),
+    TEXT_ROW(
+        T, ssl_certfile, "ssl-certfile", "--ssl-cert-file", "FILE",
+        "PEM file with the certificate for https, followed by those of its issuers (TLS 1.2 and "
+        "1.3); read again when it changes (default: plain http)"),
+    TEXT_ROW(T, ssl_keyfile, "ssl-keyfile", "--ssl-key-file", "FILE",
+             "PEM file with the private key of --ssl-certfile, without a password (default: in the "
+             "file of the certificate)"),
     TEXT_ROW(T, api_key, "api-key", NULL, "KEY[,KEY]",
              "API keys: every request but /health needs one of them as bearer token; other users "
              "of the machine can read the command line, so prefer OSPREY_API_KEY or "
@@ -217,6 +224,8 @@ static struct serve_options options_of(struct serving *s)
     return (struct serve_options){
         .host = args->host,
         .port = args->port,
+        .ssl_certfile = args->ssl_certfile,
+        .ssl_keyfile = args->ssl_keyfile,
         .names = args->names ? args->names : model_args_cache_name(&args->model, s->positional),
         .api_key = args->api_key,
         .api_key_file = args->api_key_file,
@@ -298,8 +307,7 @@ const struct command command_serve = {
     .about =
         "The first line on standard output is the URL. It is printed when the server is "
         "ready; until\n"
-        "then /health reports that the model is loading. Use a reverse proxy for TLS. After "
-        "Ctrl-C,\n"
+        "then /health reports that the model is loading. After Ctrl-C,\n"
         "SIGTERM or SIGHUP running requests finish. Options of vLLM and llama-server with the same "
         "meaning\n"
         "are accepted; options that osprey does not need are ignored with a message that "

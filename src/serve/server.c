@@ -83,8 +83,8 @@ static void print_url(const struct server *s, void (*print)(void *ctx, const cha
 {
     const char *host = reachable_host(s->opt.host);
     bool bracket = strchr(host, ':') != NULL;
-    char *url = mem_printf("http://%s%s%s:%d", bracket ? "[" : "", host, bracket ? "]" : "",
-                           http_port(s->http));
+    char *url = mem_printf("%s://%s%s%s:%d", s->opt.ssl_certfile ? "https" : "http",
+                           bracket ? "[" : "", host, bracket ? "]" : "", http_port(s->http));
 
     if (print)
         print(s->opt.ctx, url);
@@ -214,6 +214,9 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
     if (!s->opt.host)
         s->opt.host = "127.0.0.1";
     TRY(memory_limits(&s->opt));
+    if (opt->ssl_keyfile && !opt->ssl_certfile)
+        TRY(fail(OSP_EINVAL, "--ssl-keyfile %s needs --ssl-certfile with the key's certificate",
+                 opt->ssl_keyfile));
     s->responses =
         response_store_new(&(struct response_limits){.n_max = opt->stored_responses_max,
                                                      .bytes_max = opt->stored_bytes_max,
@@ -231,6 +234,8 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
     TRY(http_open(&s->http, &(struct http_options){
                                 .host = s->opt.host,
                                 .port = opt->port,
+                                .ssl_certfile = opt->ssl_certfile,
+                                .ssl_keyfile = opt->ssl_keyfile,
                                 .body_bytes_max = opt->body_bytes_max,
                                 .bodies_bytes_max = s->opt.bodies_bytes_max,
                                 .queue_bytes_max = s->opt.answers_bytes_max,

@@ -35,7 +35,7 @@ class Server:
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
         self.url = self.process.stdout.readline().strip()
-        assert self.url.startswith("http://"), (self.url, self.log)
+        assert self.url.startswith(("http://", "https://")), (self.url, self.log)
         self.port = int(self.url.rsplit(":", 1)[1])
 
     def _read_log(self):

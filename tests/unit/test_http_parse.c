@@ -19,6 +19,7 @@ static const struct {
     {"\r\nGET / HTTP/1.1\r\n" HOST "\r\n", 0, ""},
     {"GET / HTTP/1.0\r\n\r\n", 0, ""},
     {"GET http://localhost/health?x=1 HTTP/1.1\r\n" HOST "\r\n", 0, ""},
+    {"GET https://localhost/health HTTP/1.1\r\n" HOST "\r\n", 0, ""},
     {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 0, ""},
     {"POST / HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello", 0, "hello"},
     {"POST / HTTP/1.1\r\n" HOST "Content-Length:  5 \r\n\r\nhello", 0, "hello"},

@@ -147,9 +147,14 @@ static const struct foreign_option FOREIGN[] = {
      "OSPREY_NAME"},
     {"--models-dir,--models-max", FOREIGN_ONE, REFUSED,
      "a server has one model; start one server for each model"},
-    {"--ssl-key-file,--ssl-cert-file,--ssl-keyfile,--ssl-certfile,--ssl-ca-certs,"
-     "--ssl-cert-reqs",
-     FOREIGN_ONE, REFUSED, "use a reverse proxy for TLS"},
+    {"--ssl-ca-certs,--ssl-cert-reqs", FOREIGN_ONE, REFUSED,
+     "osprey does not check certificates of clients; use --api-key, or a reverse proxy that checks "
+     "them"},
+    {"--ssl-ciphers", FOREIGN_ONE, REFUSED,
+     "osprey offers the ciphers of TLS 1.3, and of TLS 1.2 those with forward secrecy and "
+     "authenticated encryption"},
+    {"--enable-ssl-refresh", FOREIGN_NONE, NULL,
+     "osprey reads the certificate again whenever its files change"},
     {"--api-prefix,--root-path", FOREIGN_ONE, REFUSED,
      "paths begin with /v1; use a reverse proxy to add a prefix"},
     {"--uds", FOREIGN_ONE, REFUSED, "use --host and --port"},

@@ -34,8 +34,11 @@ struct serve_model {
 };
 
 struct serve_options {
-    const char *host;    /* NULL: 127.0.0.1 */
-    int port;            /* 0: any free port */
+    const char *host; /* NULL: 127.0.0.1 */
+    int port;         /* 0: any free port */
+    /* PEM files for TLS: the certificate with those of its issuers, and its key (NULL: in the same
+     * file); NULL: plain HTTP */
+    const char *ssl_certfile, *ssl_keyfile;
     const char *names;   /* names of the model, separated by commas; NULL: the model's own name */
     const char *api_key; /* one key, or several separated by commas; NULL: no key */
     /* path of a file with one key per line; NULL: no file. Without any key, clients need no key. */

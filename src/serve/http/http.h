@@ -36,6 +36,8 @@ enum {
       "Connections closed at once because too many were open.")                                    \
     X(n_malformed, "osprey:http_malformed_total", "counter",                                       \
       "Connections closed because of an invalid request.")                                         \
+    X(n_tls_failed, "osprey:http_tls_handshakes_failed_total", "counter",                          \
+      "TLS handshakes that failed, clients that left during one included.")                        \
     X(n_timeouts, "osprey:http_late_requests_total", "counter",                                    \
       "Requests that did not arrive within --request-timeout.")                                    \
     X(n_disconnects, "osprey:http_disconnects_total", "counter",                                   \
@@ -60,7 +62,9 @@ struct http_counts {
 
 struct http_options {
     const char *host;
-    int port;                /* 0: any free port */
+    int port; /* 0: any free port */
+    /* PEM files of TLS; NULL: plain HTTP. Without a key file the key is in the first one. */
+    const char *ssl_certfile, *ssl_keyfile;
     size_t body_bytes_max;   /* of one request */
     size_t bodies_bytes_max; /* of all bodies, beyond HTTP_BODY_FREE_BYTES each */
     size_t queue_bytes_max;  /* of all answers that clients have not read yet */

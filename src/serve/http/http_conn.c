@@ -15,6 +15,7 @@ enum {
 };
 
 static void pump(struct http_conn *c);
+static void linger(struct http_conn *c);
 
 /* ---- opening and closing ---- */
 
@@ -37,6 +38,7 @@ static void on_handle_closed(uv_handle_t *handle)
     if (--c->n_handles > 0)
         return;
     unlink_conn(c);
+    tls_free(c->tls);
     http_parse_release(&c->parser);
     http_exchange_release(&c->exchange);
     buf_release(&c->pending);
@@ -51,6 +53,8 @@ void http_conn_close(struct http_conn *c)
 
     if (c->state == CONN_CLOSED)
         return;
+    if (c->tls)
+        http_tls_close(c);
     c->state = CONN_CLOSED;
     http_queue_remove(c);
     uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
@@ -111,6 +115,30 @@ static void on_eof(struct http_conn *c)
         http_conn_finish(c);
 }
 
+/* Whether there is more to do for the connection. */
+static bool receive_tls(struct http_conn *c, const char *data, size_t n_bytes)
+{
+    const enum tls_state state = http_tls_receive(c, data, n_bytes);
+
+    if (c->state == CONN_CLOSED)
+        return false;
+    if (state != TLS_FAILED)
+        return true;
+    if (c->state == CONN_BUSY)
+        http_conn_close(c);
+    else
+        linger(c); /* so that the client can read the alert */
+    return false;
+}
+
+/* Bytes of requests have been received, and appended to c->pending. */
+static void on_received(struct http_conn *c)
+{
+    pump(c);
+    if (c->state != CONN_CLOSED && c->tls && tls_state(c->tls) == TLS_ENDED && !c->eof)
+        on_eof(c);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n_bytes, const uv_buf_t *data)
 {
     struct http_conn *c = stream->data;
@@ -125,6 +153,11 @@ static void on_read(uv_stream_t *stream, ssize_t n_bytes, const uv_buf_t *data)
     }
     if (c->state == CONN_LINGER || n_bytes == 0)
         return;
+    if (c->tls) {
+        if (receive_tls(c, data->base, (size_t)n_bytes))
+            on_received(c);
+        return;
+    }
     if (!buf_append(&c->pending, data->base, (size_t)n_bytes))
         http_conn_close(c); /* out of memory: read_stop() below keeps the buffer within its limit */
     else
@@ -240,7 +273,7 @@ static void pump(struct http_conn *c)
 
 void http_conn_sent(struct http_conn *c)
 {
-    if (http_queued(c) == 0 && c->state == CONN_IDLE)
+    if (http_queued(c) == 0 && c->state == CONN_IDLE && c->was_used)
         http_watch_idle(c);
     if (may_parse(c) && (c->pending.size_bytes > 0 || !c->reading))
         pump(c);
@@ -265,12 +298,17 @@ static void on_shutdown(uv_shutdown_t *request, int status)
 static void linger(struct http_conn *c)
 {
     const bool has_body_to_come = c->parser.head_done && !c->parser.done;
-    uv_shutdown_t *request = mem_new(sizeof *request);
+    uv_shutdown_t *request;
 
+    if (c->tls)
+        http_tls_end(c);
+    if (c->state == CONN_CLOSED)
+        return;
     c->state = CONN_LINGER;
     buf_release(&c->pending);
     http_watch_start(c, has_body_to_come ? c->server->opt.request_timeout_ms : LINGER_MS);
     read_start(c);
+    request = mem_new(sizeof *request);
     request->data = c;
     if (uv_shutdown(request, (uv_stream_t *)&c->tcp, on_shutdown) == 0)
         return;
@@ -290,6 +328,7 @@ static void next_request(struct http_conn *c)
 {
     http_parse_reset(&c->parser);
     c->state = CONN_IDLE;
+    c->was_used = true;
     http_watch_idle(c);
     if (c->eof && c->pending.size_bytes == 0)
         linger(c);
@@ -315,7 +354,11 @@ void http_conn_exchange_done(struct http_conn *c)
 
 void http_conn_open(struct http_conn *c)
 {
-    buf_init(&c->pending, PENDING_BYTES_MAX + HTTP_READ_BYTES);
+    buf_init(&c->pending, PENDING_BYTES_MAX + HTTP_READ_BYTES + TLS_RECORD_BYTES_MAX);
+    if (!http_tls_open(c)) {
+        http_conn_close(c);
+        return;
+    }
     http_watch_start(c, c->server->opt.request_timeout_ms);
     read_start(c);
 }

@@ -8,6 +8,7 @@
 
 #include "serve/http/http.h"
 #include "serve/http/http_parse.h"
+#include "serve/http/tls.h"
 
 enum { HTTP_CONNECTIONS_MAX = 16384, HTTP_READ_BYTES = 64 << 10 };
 
@@ -22,7 +23,9 @@ struct http_server {
     uv_timer_t shutdown_timer, tick_timer;
     struct http_counts counts; /* without the gauges */
     struct http_budget bodies;
-    size_t n_queue_bytes; /* of all connections */
+    size_t n_queue_bytes;   /* of all connections */
+    struct tls_server *tls; /* NULL: plain HTTP */
+    uint64_t tls_refresh_ms;
     bool is_loopback;
     int port, n_connections, n_connections_max, n_busy, n_refs, n_stops;
     bool draining, finished;
@@ -65,7 +68,11 @@ struct http_conn {
     struct http_parser parser;
     struct http_exchange exchange;
     struct buf pending; /* bytes received after the request that is being answered */
+    struct tls *tls;    /* NULL: plain HTTP */
+    bool tls_began;     /* the client has sent a byte */
+    bool tls_reported;  /* a failure of TLS was logged */
     bool reading, eof, pumping;
+    bool was_used; /* a request has been answered */
     int n_handles; /* still open */
     int tick_ms;   /* interval of the timer while busy */
     /* The write queue. Bytes sent are n_written - http_queued(). */
@@ -99,6 +106,9 @@ void http_conn_write(struct http_conn *c, const char *data, size_t n_bytes); /* 
 /* Copies `head` and takes ownership of `body` (malloc), which may be NULL. */
 void http_conn_write_body(struct http_conn *c, const char *head, size_t n_head, char *body,
                           size_t n_body);
+/* Like http_conn_write_body(), but without encryption: for bytes that TLS has made. */
+void http_queue_write(struct http_conn *c, const char *head, size_t n_head, char *body,
+                      size_t n_body);
 size_t http_queued(const struct http_conn *c);
 /* Must be called at least every second while bytes are queued. */
 bool http_is_stalled(struct http_conn *c);
@@ -125,5 +135,20 @@ void http_watch_start(struct http_conn *c, int timeout_ms);
 void http_watch_idle(struct http_conn *c);
 void http_watch_busy(struct http_conn *c);
 void http_watch_eof(struct http_conn *c);
+
+/* http_tls.c: TLS. The functions with a connection, except the first two, are for connections that
+ * have c->tls. */
+CHECKED enum osp_status http_tls_open_server(struct http_server *s); /* no effect without TLS */
+void http_tls_tick(struct http_server *s); /* looks for new files, at most once a second */
+bool http_tls_open(struct http_conn *c);   /* false: out of memory */
+void http_tls_expire(struct http_conn *c); /* the time for the first request has passed */
+/* Appends what the bytes say to c->pending, and answers the handshake. A failed write closes the
+ * connection. TLS_FAILED: an alert was sent, and nothing else can be. */
+enum tls_state http_tls_receive(struct http_conn *c, const char *data, size_t n_bytes);
+/* http_conn_write_body() encrypted. */
+void http_tls_write(struct http_conn *c, const char *head, size_t n_head, char *body,
+                    size_t n_body);
+void http_tls_end(struct http_conn *c);   /* after the last response: sends close_notify */
+void http_tls_close(struct http_conn *c); /* before the socket is closed: the same, at once */
 
 #endif

@@ -17,21 +17,31 @@ static int check_connect(struct http_parser *p)
     return http_parse_reject(p, 405, "the method CONNECT is not supported: this is not a proxy");
 }
 
+/* The length of "http://" or "https://" at the begin of an absolute target; 0: not absolute. */
+static size_t scheme_bytes(const char *target)
+{
+    if (strncasecmp(target, "http://", 7) == 0)
+        return 7;
+    return strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
+}
+
 /* Accepts "http://host/path?query", "/path?query" and, for OPTIONS, "*". */
 static int check_target(struct http_parser *p)
 {
     struct http_request *r = &p->request;
     const char *target = r->target;
     const char *path = target;
+    size_t n_scheme;
 
     if (!target)
         return http_parse_reject(p, 400,
                                  "the request has no target; expected a path such as /v1/models");
+    n_scheme = scheme_bytes(target);
     if (strcmp(r->method, "CONNECT") == 0)
         return check_connect(p);
-    if (strncasecmp(target, "http://", 7) == 0) {
-        path = target + 7 + strcspn(target + 7, "/?");
-        r->authority = mem_strndup(target + 7, (size_t)(path - target - 7));
+    if (n_scheme > 0) {
+        path = target + n_scheme + strcspn(target + n_scheme, "/?");
+        r->authority = mem_strndup(target + n_scheme, (size_t)(path - target) - n_scheme);
     }
     if (strcmp(target, "*") == 0 && strcmp(r->method, "OPTIONS") != 0)
         return http_parse_reject(p, 400, "the request target * is only allowed for OPTIONS");

@@ -87,8 +87,8 @@ static void begin_write(struct http_conn *c, size_t n_bytes)
     c->n_written += n_bytes;
 }
 
-void http_conn_write_body(struct http_conn *c, const char *head, size_t n_head, char *body,
-                          size_t n_body)
+void http_queue_write(struct http_conn *c, const char *head, size_t n_head, char *body,
+                      size_t n_body)
 {
     struct write_request *w;
     uv_buf_t parts[2];
@@ -110,6 +110,15 @@ void http_conn_write_body(struct http_conn *c, const char *head, size_t n_head, 
         return;
     release(c, w);
     http_conn_close(c);
+}
+
+void http_conn_write_body(struct http_conn *c, const char *head, size_t n_head, char *body,
+                          size_t n_body)
+{
+    if (c->tls && c->state != CONN_CLOSED)
+        http_tls_write(c, head, n_head, body, n_body);
+    else
+        http_queue_write(c, head, n_head, body, n_body);
 }
 
 void http_conn_write(struct http_conn *c, const char *data, size_t n_bytes)

@@ -158,7 +158,9 @@ enum osp_status http_open(struct http_server **out, const struct http_options *o
     uv_loop_init(&s->loop);
     open_handles(s);
     raise_file_limit(s);
-    st = bind_listener(s);
+    st = http_tls_open_server(s);
+    if (st == OSP_OK)
+        st = bind_listener(s);
     if (st != OSP_OK) {
         http_close(s);
         http_free(s);
@@ -291,6 +293,8 @@ void http_close(struct http_server *s)
     close_handles(s);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
+    tls_server_close(s->tls);
+    s->tls = NULL;
 }
 
 void http_free(struct http_server *s)
@@ -317,6 +321,7 @@ static void on_tick(uv_timer_t *timer)
     struct http_server *s = timer->data;
 
     (void)http_queue_make_space(s, 0);
+    http_tls_tick(s);
     s->opt.on_tick(s->opt.ctx);
 }
 

@@ -88,8 +88,10 @@ static void on_deadline(uv_timer_t *timer)
         http_conn_drop(c);
     else if (http_queued(c) > 0)
         http_watch_start(c, stall_check_ms(c)); /* the response is still being sent */
-    else
+    else {
+        http_tls_expire(c);
         http_conn_close(c);
+    }
 }
 
 void http_watch_start(struct http_conn *c, int timeout_ms)
