@@ -94,10 +94,10 @@ def test_the_key(start_server):
     server = start_server("--api-key", "right")
     assert status(server.url, "--api-key", "right").returncode == 0
     assert status(server.url, environment={"OSPREY_API_KEY": "right"}).returncode == 0
-    for arguments in [(), ("--api-key", "wrong")]:
+    for arguments, reason in [((), "no API key was sent"), (("--api-key", "wrong"), "Incorrect API key provided")]:
         done = status(server.url, *arguments)
         assert done.returncode == 1
-        assert f"osprey: {server.url}/v1/models: status 401: the API key is missing or wrong" in done.stderr
+        assert f"osprey: {server.url}/v1/models: status 401: {reason}" in done.stderr
         assert ": ok, " in done.stdout  # /health needs no key
 
 

@@ -293,8 +293,12 @@ def test_a_handshake_that_stalls(start):
         whole.sendall(data)
         assert read_all(half) == b"" and read_all(silent) == b""
         assert read_all(whole).startswith(b"\x16\x03\x03")  # the answer of the server, and then its end
-    limit = [line for line in server.log if "not complete within the time limit (--request-timeout)" in line]
-    assert len(limit) == 2 and all(" tls peer=127.0.0.1:" in line for line in limit)
+
+    def late():
+        return [line for line in server.log if "not complete within the time limit (--request-timeout)" in line]
+
+    server.wait_for(lambda: len(late()) == 2, "two lines")
+    assert all(" tls peer=127.0.0.1:" in line for line in late())
     assert server.metric(FAILED) == 2
 
 
