@@ -174,11 +174,11 @@ FORMS = {
 }
 
 
-def call_and_result(server, written):
+def call_and_result(server, written, **more):
     """Usage of an answer that is a call, and of the request that has its result."""
     client, rng = client_of(server), random.Random(written)
     messages = [{"role": "user", "content": prose(rng, 200)}]
-    options = {"model": "claude-x", "max_tokens": 500, "tools": tools_of(random.Random(7)), "thinking": {"type": "adaptive"}}
+    options = {"model": "claude-x", "max_tokens": 500, "tools": tools_of(random.Random(7)), **more}
     server.write(server.ids_of(f"<|channel|>analysis<|message|>I look.<|end|><|start|>assistant{written}<|call|>"))
     first = client.messages.create(messages=messages, **options)
     assert first.stop_reason == "tool_use" and first.content[-1].input["timeout"] == 0.5
@@ -188,9 +188,21 @@ def call_and_result(server, written):
     return first.usage, client.messages.create(messages=messages, **options).usage
 
 
+def is_all_cached(first, second):
+    n_before = first.input_tokens + first.cache_read_input_tokens + first.output_tokens
+    return second.cache_read_input_tokens >= n_before - 1
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_arguments_are_rendered_as_the_model_wrote_them(server, form):
     """The client sends back a value, and the text that it came from is in the cache."""
-    first, second = call_and_result(server, f" to=functions.Bash<|channel|>commentary json<|message|>{FORMS[form]}")
-    n_before = first.input_tokens + first.cache_read_input_tokens + first.output_tokens
-    assert second.cache_read_input_tokens >= n_before - 1
+    written = f" to=functions.Bash<|channel|>commentary json<|message|>{FORMS[form]}"
+    assert is_all_cached(*call_and_result(server, written, thinking={"type": "adaptive"}))
+
+
+def test_the_model_keeps_thinking_that_the_client_does_not_get(server):
+    """Between its calls the model needs it; the prompt has it, from the cache."""
+    written = "<|channel|>commentary to=functions.Bash json<|message|>" + FORMS["spaces"]
+    assert is_all_cached(*call_and_result(server, written))
+    omitted = {"type": "adaptive", "display": "omitted"}
+    assert is_all_cached(*call_and_result(server, written, thinking=omitted))

@@ -17,7 +17,7 @@ static char *find(struct call_texts *c, const char *id)
     struct buf out;
 
     buf_init(&out, CALL_TEXT_BYTES_MAX);
-    if (call_texts_find(c, id, &out))
+    if (call_texts_find(c, CALL_ARGUMENTS, id, &out))
         return buf_take(&out);
     buf_release(&out);
     return NULL;
@@ -40,12 +40,16 @@ static void test_texts_are_found_by_id(void **state)
 
     (void)state;
     expect(c, "a", NULL);
-    call_texts_put(c, "a", "{ }", 3);
-    call_texts_put(c, "b", "{\"x\":1}", 7);
+    call_texts_put(c, CALL_ARGUMENTS, "a", "{ }", 3);
+    call_texts_put(c, CALL_ARGUMENTS, "b", "{\"x\":1}", 7);
     expect(c, "a", "{ }");
     expect(c, "b", "{\"x\":1}");
     expect(c, "", NULL);
-    call_texts_put(c, "a", "{}", 2);
+    call_texts_put(c, CALL_THINKING, "a", "I think.", 8);
+    call_texts_put(c, CALL_THINKING, "z", "I think.", 8);
+    expect(c, "a", "{ }");
+    expect(c, "z", NULL);
+    call_texts_put(c, CALL_ARGUMENTS, "a", "{}", 2);
     expect(c, "a", "{}");
     call_texts_free(c);
     call_texts_free(NULL);
@@ -56,7 +60,7 @@ static void put_large(struct call_texts *c, const char *id)
     char text[TEXT_BYTES];
 
     memset(text, 'x', sizeof text);
-    call_texts_put(c, id, text, sizeof text);
+    call_texts_put(c, CALL_ARGUMENTS, id, text, sizeof text);
 }
 
 static void test_the_least_recently_used_is_dropped(void **state)
@@ -90,10 +94,10 @@ static void test_texts_that_are_too_long(void **state)
     memset(text, 'x', CALL_TEXT_BYTES_MAX + 1);
     put_large(small, "a");
     expect(small, "a", NULL);
-    call_texts_put(large, "a", text, CALL_TEXT_BYTES_MAX + 1);
+    call_texts_put(large, CALL_ARGUMENTS, "a", text, CALL_TEXT_BYTES_MAX + 1);
     expect(large, "a", NULL);
     text[CALL_TEXT_BYTES_MAX] = '\0';
-    call_texts_put(large, "a", text, CALL_TEXT_BYTES_MAX);
+    call_texts_put(large, CALL_ARGUMENTS, "a", text, CALL_TEXT_BYTES_MAX);
     expect(large, "a", text);
     free(text);
     call_texts_free(small);
@@ -108,7 +112,7 @@ static void *work(void *ctx)
         char *text;
 
         snprintf(id, sizeof id, "call_%d", i % 50);
-        call_texts_put(ctx, id, id, strlen(id));
+        call_texts_put(ctx, CALL_ARGUMENTS, id, id, strlen(id));
         text = find(ctx, id);
         if (text && strcmp(text, id) != 0)
             fail_msg("%s has the text %s", id, text);

@@ -197,7 +197,44 @@ static void test_arguments_as_they_were_written(void **state)
         struct reading r;
 
         begin(&r);
-        call_texts_put(r.calls, "1", written, sizeof written - 1);
+        call_texts_put(r.calls, CALL_ARGUMENTS, "1", written, sizeof written - 1);
+        assert_int_equal(read(&r, "null", messages), OSP_OK);
+        expect_chat(&r, chat);
+        end(&r);
+        free(messages);
+        free(chat);
+    }
+}
+
+/* A client that gets no thinking sends none; one that sends some has all of it. */
+static void test_hidden_thinking(void **state)
+{
+#define CALL(id) "{'type':'tool_use','id':'" id "','name':'f','input':{}}"
+#define CHAT_CALL(id)                                                                              \
+    "{'role':'assistant','tool_calls':[{'id':'" id "','type':'function',"                          \
+    "'function':{'name':'f','arguments':'{}'}}]}"
+#define ANSWER "{'role':'assistant','content':'a','phase':'commentary'}"
+    static const struct {
+        const char *content, *chat;
+    } cases[] = {
+        {"{'type':'text','text':'a'}," CALL("1") "," CALL("3") "," CALL("2"),
+         "{'role':'assistant','reasoning':'t1'}," ANSWER "," CHAT_CALL("1") "," CHAT_CALL(
+             "3") ",{'role':'assistant','reasoning':'t2'}," CHAT_CALL("2")},
+        {CALL("2"), "{'role':'assistant','reasoning':'t2'}," CHAT_CALL("2")},
+        {"{'type':'thinking','thinking':'x'}," CALL("1"),
+         "{'role':'assistant','reasoning':'x'}," CHAT_CALL("1")},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *messages =
+            mem_printf("[{'role':'assistant','content':[%s]}," HI "]", cases[i].content);
+        char *chat = mem_printf("[%s," HI "]", cases[i].chat);
+        struct reading r;
+
+        begin(&r);
+        call_texts_put(r.calls, CALL_THINKING, "1", "t1", 2);
+        call_texts_put(r.calls, CALL_THINKING, "2", "t2", 2);
         assert_int_equal(read(&r, "null", messages), OSP_OK);
         expect_chat(&r, chat);
         end(&r);
@@ -298,5 +335,5 @@ static void test_tools(void **state)
 UNIT_MAIN(cmocka_unit_test(test_system), cmocka_unit_test(test_system_messages),
           cmocka_unit_test(test_user_messages), cmocka_unit_test(test_failed_calls_say_so),
           cmocka_unit_test(test_answers), cmocka_unit_test(test_arguments_as_they_were_written),
-          cmocka_unit_test(test_ignored_blocks), cmocka_unit_test(test_places),
-          cmocka_unit_test(test_tools))
+          cmocka_unit_test(test_hidden_thinking), cmocka_unit_test(test_ignored_blocks),
+          cmocka_unit_test(test_places), cmocka_unit_test(test_tools))

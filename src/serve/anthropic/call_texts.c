@@ -12,8 +12,9 @@ enum { N_BUCKETS = 4096 };
 struct entry {
     struct entry *next;          /* in its bucket */
     struct entry *newer, *older; /* by last use */
-    size_t n_id_bytes, n_bytes;  /* of the id and of the text */
-    char bytes[];                /* the id, a NUL, the text */
+    enum call_text kind;
+    size_t n_id_bytes, n_bytes; /* of the id and of the text */
+    char bytes[];               /* the id, a NUL, the text */
 };
 
 struct call_texts {
@@ -70,11 +71,11 @@ static void drop(struct call_texts *c, struct entry *e)
     free(e);
 }
 
-static struct entry *find(struct call_texts *c, const char *id)
+static struct entry *find(struct call_texts *c, enum call_text kind, const char *id)
 {
     struct entry *e = *bucket_of(c, id);
 
-    while (e && strcmp(e->bytes, id) != 0)
+    while (e && (e->kind != kind || strcmp(e->bytes, id) != 0))
         e = e->next;
     return e;
 }
@@ -82,14 +83,15 @@ static struct entry *find(struct call_texts *c, const char *id)
 /* ---- putting and finding ---- */
 
 /* NULL: out of memory. */
-static struct entry *entry_new(const char *id, const char *text, size_t n_bytes)
+static struct entry *entry_new(enum call_text kind, const char *id, const char *text,
+                               size_t n_bytes)
 {
     const size_t n_id_bytes = strlen(id);
     struct entry *e = malloc(sizeof *e + n_id_bytes + 1 + n_bytes);
 
     if (!e)
         return NULL;
-    *e = (struct entry){.n_id_bytes = n_id_bytes, .n_bytes = n_bytes};
+    *e = (struct entry){.kind = kind, .n_id_bytes = n_id_bytes, .n_bytes = n_bytes};
     memcpy(e->bytes, id, n_id_bytes + 1);
     memcpy(e->bytes + n_id_bytes + 1, text, n_bytes);
     return e;
@@ -97,7 +99,7 @@ static struct entry *entry_new(const char *id, const char *text, size_t n_bytes)
 
 static void insert(struct call_texts *c, struct entry *e)
 {
-    struct entry *old = find(c, e->bytes), **bucket = bucket_of(c, e->bytes);
+    struct entry *old = find(c, e->kind, e->bytes), **bucket = bucket_of(c, e->bytes);
 
     if (old)
         drop(c, old);
@@ -109,9 +111,10 @@ static void insert(struct call_texts *c, struct entry *e)
     c->n_bytes += memory_of(e);
 }
 
-void call_texts_put(struct call_texts *c, const char *id, const char *text, size_t n_bytes)
+void call_texts_put(struct call_texts *c, enum call_text kind, const char *id, const char *text,
+                    size_t n_bytes)
 {
-    struct entry *e = n_bytes <= CALL_TEXT_BYTES_MAX ? entry_new(id, text, n_bytes) : NULL;
+    struct entry *e = n_bytes <= CALL_TEXT_BYTES_MAX ? entry_new(kind, id, text, n_bytes) : NULL;
 
     if (e && memory_of(e) > c->bytes_max) {
         free(e);
@@ -124,13 +127,13 @@ void call_texts_put(struct call_texts *c, const char *id, const char *text, size
     pthread_mutex_unlock(&c->mutex);
 }
 
-bool call_texts_find(struct call_texts *c, const char *id, struct buf *out)
+bool call_texts_find(struct call_texts *c, enum call_text kind, const char *id, struct buf *out)
 {
     struct entry *e;
     bool found = false;
 
     pthread_mutex_lock(&c->mutex);
-    e = find(c, id);
+    e = find(c, kind, id);
     if (e) {
         unlink_entry(c, e);
         link_newest(c, e);

@@ -229,7 +229,7 @@ static json_t *original_text(const struct message_input *in, const char *id, con
     struct buf original;
 
     buf_init(&original, CALL_TEXT_BYTES_MAX);
-    if (in->calls && call_texts_find(in->calls, id, &original)) {
+    if (in->calls && call_texts_find(in->calls, CALL_ARGUMENTS, id, &original)) {
         value = json_loadb(buf_text(&original), original.size_bytes, JSON_ALLOW_NUL, NULL);
         if (json_equal(value, input))
             text = json_stringn(buf_text(&original), original.size_bytes);
@@ -267,6 +267,19 @@ static enum osp_status read_call(struct message_input *in, const json_t *block)
                               "id", id, "type", "function", "function", "name", name, "arguments",
                               arguments_of(in, json_string_value(id), input))));
 out:
+    return st;
+}
+
+enum osp_status message_hidden_thinking(struct message_input *in, const json_t *block)
+{
+    const char *id = json_string_value(json_object_get(block, "id"));
+    struct buf text;
+    enum osp_status st = OSP_OK;
+
+    buf_init(&text, CALL_TEXT_BYTES_MAX);
+    if (in->calls && id && call_texts_find(in->calls, CALL_THINKING, id, &text))
+        st = add_reasoning(in, json_stringn(buf_text(&text), text.size_bytes));
+    buf_release(&text);
     return st;
 }
 

@@ -164,28 +164,57 @@ out:
     return st;
 }
 
-/* Index of the last block that is a text or a call; -1: none. */
-static int last_output(const json_t *content)
-{
-    int last = -1;
+/* What the blocks of an assistant's message have. */
+struct answer_blocks {
+    int last_output; /* index of the last text or call; -1: none */
+    int first_call;  /* index; -1: none */
+    bool has_thinking;
+};
 
-    for (size_t i = 0; i < json_array_size(content); i++)
-        if (str_in_list("text,tool_use", message_block_type(json_array_get(content, i))))
-            last = (int)i;
-    return last;
+static struct answer_blocks find_blocks(const json_t *content)
+{
+    struct answer_blocks found = {-1, -1, false};
+
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const char *type = message_block_type(json_array_get(content, i));
+
+        if (str_in_list("text,tool_use", type))
+            found.last_output = (int)i;
+        if (strcmp(type, "tool_use") == 0 && found.first_call < 0)
+            found.first_call = (int)i;
+        found.has_thinking = found.has_thinking || str_in_list("thinking,redacted_thinking", type);
+    }
+    return found;
+}
+
+/* Of a client that does not get thinking: that before the first call precedes the whole answer. */
+static enum osp_status read_hidden(struct message_input *in, const json_t *content,
+                                   const struct answer_blocks *found)
+{
+    const int i = in->at.block;
+
+    if (found->has_thinking || found->first_call < 0)
+        return OSP_OK;
+    if (i == 0)
+        return message_hidden_thinking(in, json_array_get(content, (size_t)found->first_call));
+    if (i > found->first_call)
+        return message_hidden_thinking(in, json_array_get(content, (size_t)i));
+    return OSP_OK;
 }
 
 static enum osp_status read_assistant(struct message_input *in, const json_t *content)
 {
-    const int last = last_output(content);
+    const struct answer_blocks found = find_blocks(content);
     enum osp_status st = OSP_OK;
 
     if (json_is_string(content))
         return message_add_text(in, "assistant", json_string_value(content),
                                 json_string_length(content));
-    for (in->at.block = 0; in->at.block < (int)json_array_size(content); in->at.block++)
+    for (in->at.block = 0; in->at.block < (int)json_array_size(content); in->at.block++) {
+        TRY(read_hidden(in, content, &found));
         TRY(message_assistant_block(in, json_array_get(content, (size_t)in->at.block),
-                                    in->at.block < last));
+                                    in->at.block < found.last_output));
+    }
 out:
     return st;
 }

@@ -26,6 +26,8 @@ CHECKED enum osp_status message_user_block(struct message_input *in, const json_
 /* is_preamble: a text or a call follows in the same message. */
 CHECKED enum osp_status message_assistant_block(struct message_input *in, const json_t *block,
                                                 bool is_preamble);
+/* Adds the thinking before a call that its client did not get, if it is known. */
+CHECKED enum osp_status message_hidden_thinking(struct message_input *in, const json_t *block);
 /* The type of a block, "" if it has none. */
 const char *message_block_type(const json_t *block);
 

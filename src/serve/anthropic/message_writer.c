@@ -16,12 +16,14 @@ void message_writer_init(struct message_writer *w)
     *w = (struct message_writer){.model = "", .open = BLOCK_NONE};
     snprintf(w->id, sizeof w->id, "msg_%016" PRIx64 "%016" PRIx64, rng_entropy(), rng_entropy());
     buf_init(&w->text, REPLY_TEXT_BYTES_MAX);
+    buf_init(&w->hidden, CALL_TEXT_BYTES_MAX);
     buf_init(&w->content, REPLY_BYTES_MAX);
 }
 
 void message_writer_release(struct message_writer *w)
 {
     buf_release(&w->text);
+    buf_release(&w->hidden);
     buf_release(&w->content);
     call_input_release(&w->input);
     free(w->call_id);
@@ -190,6 +192,19 @@ static void emit_signature(const struct message_writer *w, struct buf *out)
     buf_release(&signature);
 }
 
+static void keep_call(struct message_writer *w)
+{
+    const struct buf *arguments = &w->input.text, *thinking = &w->hidden;
+
+    if (w->calls && call_input_is_whole(&w->input))
+        call_texts_put(w->calls, CALL_ARGUMENTS, w->call_id, buf_text(arguments),
+                       arguments->size_bytes);
+    if (w->calls && thinking->size_bytes > 0 && !thinking->overflow)
+        call_texts_put(w->calls, CALL_THINKING, w->call_id, buf_text(thinking),
+                       thinking->size_bytes);
+    buf_clear(&w->hidden);
+}
+
 /* The end of the open call: its input is closed, and its text kept. */
 static bool end_call(struct message_writer *w, struct buf *out)
 {
@@ -200,8 +215,7 @@ static bool end_call(struct message_writer *w, struct buf *out)
     if (w->streams)
         emit_delta(w, "input_json_delta", "partial_json", buf_text(&w->text) + before,
                    w->text.size_bytes - before, out);
-    if (w->calls && call_input_is_whole(&w->input))
-        call_texts_put(w->calls, w->call_id, buf_text(&w->input.text), w->input.text.size_bytes);
+    keep_call(w);
     return true;
 }
 
@@ -269,8 +283,10 @@ static bool add_thinking(struct message_writer *w, const struct osp_event *event
     const size_t n_json =
         is_omitted ? 4 * event->n_bytes / 3 + 4 : buf_json_bytes(event->text, event->n_bytes);
 
-    if (w->thinking == THINKING_HIDDEN)
+    if (w->thinking == THINKING_HIDDEN) {
+        buf_append(&w->hidden, event->text, event->n_bytes); /* not kept if it is too long */
         return true;
+    }
     if (w->open != BLOCK_THINKING && !begin_block(w, BLOCK_THINKING, event, out))
         return false;
     if (!answer_budget_reserve(w->budget, n_json))

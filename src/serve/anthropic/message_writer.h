@@ -32,7 +32,7 @@ struct message_writer {
     const char *model;
     enum message_thinking thinking;
     struct answer_budget *budget; /* of a whole answer; NULL: no limit */
-    struct call_texts *calls;     /* gets the arguments of calls; NULL: they are not kept */
+    struct call_texts *calls;     /* gets texts of calls; NULL: they are not kept */
     bool streams;
     int tokens_max, context_tokens_max; /* to name the limit that ended the answer */
 
@@ -43,6 +43,7 @@ struct message_writer {
     int n_blocks;            /* that have ended */
     uint64_t hash;           /* of the open thinking block */
     struct buf text;         /* of the open block, where it is needed at its end */
+    struct buf hidden;       /* thinking that is not sent, since the last call */
     char *call_id;           /* of the open call */
     struct call_input input; /* of the open call */
     struct buf content;      /* of a whole answer: JSON of the ended blocks, with commas */

@@ -59,7 +59,7 @@ struct server {
     struct job *jobs;                 /* jobs submitted to the engine, polled for events */
     struct job *poll_next;            /* the next job to poll; NULL: the first one */
     struct response_store *responses; /* the stored responses; owned */
-    struct call_texts *calls;         /* arguments of calls of /v1/messages; owned */
+    struct call_texts *calls;         /* texts of calls of /v1/messages; owned */
     int n_submitting;                 /* jobs that worker threads read and submit */
     int *n_unanswered;         /* (keys.n + 1) requests of each key that have no event yet; owned */
     size_t n_buffered_bytes;   /* of all answers that are sent as one body, summed over the jobs */
