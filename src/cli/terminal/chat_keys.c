@@ -196,8 +196,9 @@ void chat_keys_bind(EditLine *el, struct chat_keys *keys)
     const char *editor = NULL, *term = getenv("TERM");
 
     el_set(el, EL_CLIENTDATA, keys);
-    el_set(el, EL_ADDFN, "osprey-paste", "Insert a marked paste", on_paste);
-    el_set(el, EL_ADDFN, "osprey-complete", "Complete a command", on_tab);
+    /* el_set() would copy the names and never free them */
+    el_wset(el, EL_ADDFN, L"osprey-paste", L"Insert a marked paste", on_paste);
+    el_wset(el, EL_ADDFN, L"osprey-complete", L"Complete a command", on_tab);
     el_set(el, EL_BIND, "^I", "osprey-complete", NULL);
     if (el_get(el, EL_EDITOR, &editor) != 0 || editor == NULL || strcmp(editor, "emacs") != 0)
         return;
