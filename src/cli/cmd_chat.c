@@ -1,4 +1,5 @@
 /* `osprey chat`: a conversation at the terminal, or one answer for a pipe with -p. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/read_input.h"
 
-enum { EXIT_INTERRUPTED = 130 };
+enum { EXIT_INTERRUPTED = 130, EXPLAIN_AFTER_MS = 2000 };
 
 struct chat_args {
     struct model_args model;
@@ -73,23 +74,47 @@ static void drop_last_newline(struct buf *text)
         buf_truncate(text, text->size_bytes - 1);
 }
 
-/* The prompt of the command line, an empty line, and the text at standard input. */
+/* A script can leave a pipe open at standard input that nobody writes to. */
+static void explain_waiting(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    if (poll(&input, 1, EXPLAIN_AFTER_MS) == 0)
+        fputs("osprey: waiting for the text at standard input, which follows the prompt; without "
+              "one use < /dev/null\n",
+              stderr);
+}
+
+/* Appends the text at standard input to the prompt, after an empty line. */
+static enum osp_status add_input(struct buf *prompt)
+{
+    static const char separator[] = "\n\n";
+    const size_t n_before = prompt->size_bytes;
+    size_t n_begin;
+    enum osp_status st;
+
+    explain_waiting();
+    TRY(read_text(prompt, n_before > 0 ? separator : ""));
+    n_begin = prompt->size_bytes;
+    TRY(read_stream(prompt, stdin));
+    drop_last_newline(prompt);
+    if (prompt->size_bytes <= n_begin) /* nothing is there */
+        buf_truncate(prompt, n_before);
+out:
+    return st;
+}
+
 static enum osp_status read_prompt(struct buf *out, const struct chat_args *args)
 {
-    const bool has_prompt = args->prompt && strcmp(args->prompt, "-") != 0;
-    size_t n_before;
-    enum osp_status st = OSP_OK;
+    enum osp_status st;
 
-    if (has_prompt)
+    if (args->prompt && strcmp(args->prompt, "-") != 0) {
         TRY(read_text(out, args->prompt));
-    n_before = out->size_bytes;
-    if (!has_prompt || !isatty(STDIN_FILENO)) {
-        if (has_prompt)
-            TRY(read_text(out, "\n\n"));
+        if (!isatty(STDIN_FILENO))
+            TRY(add_input(out));
+    } else {
         TRY(read_stream(out, stdin));
         drop_last_newline(out);
-        if (has_prompt && out->size_bytes <= n_before + 2) /* nothing is there */
-            buf_truncate(out, n_before);
     }
     if (out->size_bytes == 0)
         st = fail(OSP_EINVAL, "the prompt is empty");

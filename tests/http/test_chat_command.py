@@ -70,6 +70,14 @@ def test_the_text_at_standard_input_follows_the_question(arguments):
     assert len(answers) == 1
 
 
+def test_an_open_pipe_is_explained():
+    with subprocess.Popen([PROGRAM, "chat", "-q", "What is the capital of France?"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # fmt: skip
+        assert "waiting for the text at standard input" in process.stderr.readline()
+        process.stdin.close()
+        assert "Paris" in process.stdout.read()
+
+
 def test_wrong_texts_at_standard_input(tmp_path):
     done = run("chat", "-q", "A question about this:", stdin="a\0b")
     assert done.returncode == 1 and "NUL byte" in done.stderr
@@ -98,8 +106,9 @@ def test_settings():
 
 def test_an_interrupt_stops_one_shot():
     process = subprocess.Popen(
-        [PROGRAM, "chat", "-p", LONG, "--show-reasoning"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+        [PROGRAM, "chat", "-p", LONG, "--show-reasoning"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
     process.stderr.read(1)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)

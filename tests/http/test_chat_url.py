@@ -237,11 +237,18 @@ def test_ctrl_c_at_the_terminal(fake, tmp_path):
     assert t.wait_code() == 0
 
 
-def test_names_of_a_server_are_shown_safely(fake, tmp_path):
+def test_texts_of_a_server_are_shown_safely(fake, tmp_path):
     fake.routes["/v1/models"] = (200, json.dumps({"data": [{"id": "a\x1b[2Jb"}]}))
+    fake.stream = [chunk({"reasoning": "r\x1b]0;title\x07", "content": "c\x1b[2Jd"}, "stop")]
     t = Terminal(tmp_path, "--url", fake.url)
     assert r"a\x1b[2Jb, http" in t.read_until("/help")
     t.ask("/model")
     assert "\x1b[2J" not in t.read_until("on the server")
+    t.ask("A question")
+    assert "r\ufffd]0;title\ufffd" in t.read_until("c\ufffd\\[2Jd")
+    t.read_until("> ")
+    fake.routes["/v1/chat/completions"] = (500, "e\x1b[2Jf")
+    t.type("Another\r")
+    t.read_until(r"status 500: e\\x1b\[2Jf")
     t.ask("/exit")
     assert t.wait_code() == 0

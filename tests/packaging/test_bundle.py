@@ -25,7 +25,7 @@ def test_is_small(bundle):
 
 def test_answers_with_an_empty_environment(bundle):
     done = subprocess.run(["/usr/bin/env", "-i", "PATH=/usr/bin:/bin", bundle / "bin/osprey", "chat",
-                           "-p", QUESTION], capture_output=True, text=True, cwd="/")
+                           "-p", QUESTION], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/")
     assert "Paris" in done.stdout, done.stderr
 
 
@@ -48,7 +48,7 @@ def test_answers_in_an_empty_root(bundle):
     done = subprocess.run(["chroot", bundle, f"/lib/{loader}", "--library-path", "/lib",
                            "/libexec/osprey", "chat", "-p", QUESTION],
                           env={"PATH": os.environ["PATH"], "OSPREY_MODEL_DIR": "/models/osprey-nano"},
-                          capture_output=True, text=True)
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert "Paris" in done.stdout, done.stderr
 
 

@@ -14,7 +14,7 @@ share/osprey/models/osprey-nano/config.json share/osprey/models/osprey-nano/toke
 
 
 def run(*words, **more):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, **more)
+    done = subprocess.run([str(w) for w in words], stdin=subprocess.DEVNULL, capture_output=True, text=True, **more)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
