@@ -54,6 +54,14 @@ static void print(const struct buf *text)
     fflush(stdout);
 }
 
+/* A terminal that can move its cursor. */
+static bool is_screen(void)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
 /* ---- once ---- */
 
 /* The second reading gives the rates. A server that is not healthy is reported at once. */
@@ -174,8 +182,7 @@ static int cmd_status(int argc, char **argv)
     interrupt_catch();
     server.is_cancelable = interrupt_descriptor() >= 0;
     server.cancel_descriptor = interrupt_descriptor();
-    exit_code = (args.once || args.json || !isatty(STDOUT_FILENO) ? print_once
-                                                                  : print_live)(&server, &args);
+    exit_code = (args.once || args.json || !is_screen() ? print_once : print_live)(&server, &args);
     client_server_release(&server);
     return exit_code;
 }

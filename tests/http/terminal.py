@@ -10,10 +10,10 @@ from conftest import PROGRAM
 
 
 class Terminal:
-    def __init__(self, folder, *arguments, command=("chat", "--max-model-len", "4096")):
+    def __init__(self, folder, *arguments, command=("chat", "--max-model-len", "4096"), term="xterm"):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", XDG_STATE_HOME=str(folder))
+            os.environ.update(TERM=term, LC_ALL="C.UTF-8", XDG_STATE_HOME=str(folder))
             os.execv(PROGRAM, [PROGRAM, *command, *arguments])
         self.seen = ""
 

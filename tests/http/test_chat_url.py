@@ -2,7 +2,6 @@
 
 import json
 import queue
-import shutil
 import signal
 import subprocess
 import threading
@@ -111,6 +110,23 @@ def test_errors_of_the_server(fake, route, text):
     assert done.stdout == ("half\n" if "half" in route[1] else "")
 
 
+def test_a_redirect_is_named_and_not_followed(fake):
+    other = FakeServer()
+
+    def redirect(request):
+        request.send_response(308)
+        request.send_header("Location", f"{other.url}/v1/models")
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    fake.routes["/v1/models"] = redirect
+    done = ask(fake.url, "--api-key", "secret")
+    assert done.returncode == 1
+    assert f"status 308: the server redirects to {other.url}/v1/models; use that URL" in done.stderr
+    assert other.requests == []
+    other.close()
+
+
 def test_no_server_and_no_model(fake):
     fake.routes["/v1/models"] = (200, '{"data": []}')
     done = ask(fake.url)
@@ -167,8 +183,6 @@ def test_lost_output(fake):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    if not shutil.which("openssl"):
-        pytest.skip("openssl makes the certificate")
     folder = tmp_path_factory.mktemp("certificate")
     files = str(folder / "cert.pem"), str(folder / "key.pem")
     subprocess.run(

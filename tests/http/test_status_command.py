@@ -129,7 +129,7 @@ def test_a_server_without_metrics(fake):
     ((503, '{"status": "failed", "reason": "the GPU fell off"}'), "/health: status 503: failed: the GPU fell off"),
     ((503, "no JSON"), "/health: status 503: no JSON"),
     ((404, ""), "/health: status 404"),
-    ((302, ""), "/health: status 302"),
+    ((302, ""), "/health: status 302: the server redirects to another URL"),
 ])  # fmt: skip
 def test_not_healthy(fake, route, text):
     fake.routes["/health"] = route
@@ -181,6 +181,12 @@ def test_lost_output(fake):
     with open("/dev/full", "w") as full:
         done = subprocess.run([PROGRAM, "status", fake.url, *QUICK], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1 and "standard output could not be written" in done.stderr
+
+
+def test_a_terminal_without_a_cursor(fake, tmp_path):
+    t = Terminal(tmp_path, fake.url, *QUICK, command=("status",), term="dumb")
+    assert "\x1b" not in t.read_until("resident 2.0 GB")
+    assert t.wait_code() == 0
 
 
 def test_live(fake, tmp_path):

@@ -168,6 +168,16 @@ static CURLcode transfer_run(struct transfer *t)
     return code;
 }
 
+/* Redirects are not followed: the key would go to a server that the user did not name. */
+static enum osp_status redirect_error(const struct transfer *t, long status)
+{
+    const char *url = NULL;
+
+    lib.getinfo(t->curl, CURLINFO_REDIRECT_URL, &url);
+    return fail(OSP_EIO, "%s: status %ld: the server redirects to %s; use that URL", t->call->url,
+                status, url != NULL ? url : "another URL");
+}
+
 /* The message of an error in OpenAI's form, {"error": {"message": ...}}, or the body as it is. */
 static enum osp_status status_error(const struct transfer *t, long status)
 {
@@ -192,6 +202,8 @@ static enum osp_status outcome(const struct transfer *t, CURLcode code)
     if (code != CURLE_OK)
         return fail(OSP_EIO, "%s: %s", t->call->url,
                     t->error[0] != '\0' ? t->error : lib.strerror(code));
+    if (status >= 300 && status < 400)
+        return redirect_error(t, status);
     return status == 200 || t->call->any_status ? OSP_OK : status_error(t, status);
 }
 

@@ -17,7 +17,8 @@ struct client_call {
     long timeout_s;         /* of the whole call; 0: none */
     bool is_cancelable;     /* the call ends when cancel_descriptor is readable */
     int cancel_descriptor;
-    bool any_status; /* on_body gets the body whatever the status, which is then no error */
+    bool any_status; /* on_body gets the body whatever the status, which is then no error, except
+                        a redirect */
     long *status;    /* receives the HTTP status, 0 without a response; may be NULL */
     client_body_fn *on_body;
     void *ctx;

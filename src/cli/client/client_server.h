@@ -21,7 +21,7 @@ void client_server_release(struct client_server *s); /* accepts a zeroed one */
 char *client_server_url(const struct client_server *s, const char *path);
 
 /* The body of a GET within timeout_s. status NULL: every HTTP status but 200 is an error;
- * otherwise *status receives it, 0 without a response. */
+ * otherwise *status receives it, 0 without a response, and only redirects are errors. */
 CHECKED enum osp_status client_server_get(const struct client_server *s, const char *path,
                                           long timeout_s, struct buf *out, long *status);
 

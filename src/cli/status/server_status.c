@@ -73,8 +73,9 @@ static void read_health(struct server_status *out, const struct client_server *s
     json_t *root;
 
     if (client_server_get(s, "/health", TIMEOUT_S, body, &status) != OSP_OK) {
-        snprintf(out->error, sizeof out->error, "%s (is the server running there?)",
-                 fail_message());
+        out->is_reachable = status > 0; /* a redirect */
+        snprintf(out->error, sizeof out->error, "%s%s", fail_message(),
+                 out->is_reachable ? "" : " (is the server running there?)");
         return;
     }
     out->is_reachable = true;
@@ -143,12 +144,11 @@ void server_status_read(struct server_status *out, const struct client_server *s
         .uptime_s = -1};
     buf_init(&body, BODY_BYTES_MAX);
     read_health(out, s, &body);
-    if (out->is_reachable)
+    if (out->is_reachable) {
         read_version(out, s, &body);
-    if (out->is_reachable)
         read_metrics(out, s, &body);
-    if (out->is_reachable)
         read_models(out, s, &body);
+    }
     buf_release(&body);
 }
 
