@@ -1,4 +1,5 @@
 /* `osprey chat`: a conversation at the terminal, or one answer for a pipe with -p. */
+#include <assert.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/read_input.h"
 
-enum { EXIT_INTERRUPTED = 130, EXPLAIN_AFTER_MS = 2000 };
+enum { EXIT_INTERRUPTED = 130, EXPLAIN_AFTER_MS = 2000, OPTION_NAME_BYTES_MAX = 64 };
 
 struct chat_args {
     struct model_args model;
@@ -25,12 +26,9 @@ struct chat_args {
     const char *prompt, *system, *effort, *url, *api_key, *log_level;
     bool show_reasoning, hide_reasoning, quiet;
 };
+static_assert(offsetof(struct chat_args, model) == 0, "see warn_local_options()");
 
 #define T struct chat_args
-#define CHAT_DEFAULTS                                                                              \
-    {                                                                                              \
-        .model.options.n_seqs_max = 1                                                              \
-    }
 
 static const struct option_row OPTIONS[] = {
     TEXT_ROW(T, prompt, "prompt", "-p", "TEXT",
@@ -229,41 +227,36 @@ out:
 
 /* ---- the command line ---- */
 
-/* Bytes of the field that tell whether the option is set. */
-static size_t size_of_field(const struct option_row *row)
+/* The option that a word of the command line names: "--device=cpu", "--max_model_len", "-c4096";
+ * NULL: none. */
+static const struct option_row *row_of_word(const char *word)
 {
-    switch (row->kind) {
-    case OPTION_FLAG:
-        return sizeof(bool);
-    case OPTION_BYTES:
-        return sizeof(int64_t);
-    case OPTION_FLOAT:
-        return sizeof(bool); /* is_set */
-    case OPTION_TEXT:
-        return sizeof(const char *);
-    default:
-        return sizeof(int); /* OPTION_DEVICE: the number of pairs */
-    }
+    char name[OPTION_NAME_BYTES_MAX], letter[3] = {word[0], word[0] ? word[1] : '\0', '\0'};
+    const struct option_row *row;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    for (char *c = name; strncmp(name, "--", 2) == 0 && *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    row = options_find(command_rows(&command_chat), name);
+    return row || letter[0] != '-' || letter[1] == '-'
+               ? row
+               : options_find(command_rows(&command_chat), letter);
 }
 
-/* Options of the engine in this process, which a server does not see: they are named. */
-static void warn_local_options(const struct chat_args *args)
+/* Names the options of the engine in this process, which a server does not see. Those of the
+ * environment and of a --config file are for other commands, too, and not named. */
+static void warn_local_options(int argc, char **argv)
 {
-    static const struct chat_args defaults = CHAT_DEFAULTS;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const struct option_row *row = row_of_word(argv[i]);
 
-    for (const struct option_row *row = command_rows(&command_chat); args->url && row->name;
-         row++) {
-        const bool is_local = row->offset < sizeof args->model; /* the first member */
-        const char *given = (const char *)args + row->offset;
-
-        if (is_local && row->offset != offsetof(T, model.options.path) && !row->device &&
-            memcmp(given, (const char *)&defaults + row->offset, size_of_field(row)) != 0)
+        if (row && row->offset < sizeof(struct model_args) && /* the first member */
+            row->offset != offsetof(T, model.options.path))
             fprintf(stderr, "osprey: --%s is ignored: with --url it is the server's to choose\n",
                     row->name);
+        row = options_find(command_rows(&command_chat), argv[i]);
+        i += row && row->kind != OPTION_FLAG; /* the next word is its value */
     }
-    for (int i = 0; args->url && i < args->model.device_options.n; i++)
-        fprintf(stderr, "osprey: --%s is ignored: with --url it is the server's to choose\n",
-                args->model.device_options.list[i].name);
 }
 
 /* The last argument is the prompt if it contains white space: names of models do not. */
@@ -287,7 +280,7 @@ static enum osp_status take_prompt(struct chat_args *args, struct positional_arg
 
 static int cmd_chat(int argc, char **argv)
 {
-    struct chat_args args = CHAT_DEFAULTS;
+    struct chat_args args = {.model.options.n_seqs_max = 1};
     struct positional_args positional;
     int exit_code = EXIT_FAILURE;
 
@@ -296,7 +289,8 @@ static int cmd_chat(int argc, char **argv)
         log_level_set(args.log_level, args.quiet) != OSP_OK ||
         take_prompt(&args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    warn_local_options(&args);
+    if (args.url)
+        warn_local_options(argc, argv);
     if ((args.url ? chat_there : chat_here)(&args, &positional, &exit_code) != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
     return exit_code;

@@ -78,11 +78,12 @@ def test_the_key(fake):
 
 
 def test_local_options_are_named(fake):
-    done = ask(fake.url, "-q", "--max-model-len", "99", "--device", "cpu", "--no-sinks", "--attention-backend", "auto")
+    done = ask(fake.url, "-q", "-c99", "--max_num_seqs=1", "-t", "1", "--device", "cpu", "--no-sinks",
+               "--attention-backend", "auto", "-s", "-m", environment={"OSPREY_CPU_FEATURES": "ref"})  # fmt: skip
     assert done.stdout == "Paris\n"
-    for option in ("max-model-len", "device", "no-sinks", "attention-backend"):
+    for option in ("max-model-len", "max-num-seqs", "threads", "device", "no-sinks", "attention-backend"):
         assert f"osprey: --{option} is ignored: with --url it is the server's to choose\n" in done.stderr
-    assert done.stderr.count("ignored") == 4
+    assert done.stderr.count("ignored") == 6  # not what is in the environment
 
 
 ERROR = json.dumps({"error": {"message": "too many requests", "code": None}})
