@@ -1,6 +1,7 @@
 """`osprey chat` in pipes and at a terminal, help, completion, manual page."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -281,6 +282,16 @@ def test_files_that_cannot_be_loaded(tmp_path, text, error):
     t.ask(f"/load {file}")
     t.read_until(r"a\.json: [^\n]*" + error)
     assert len(saved(t, tmp_path / "b.json")) == 1  # the conversation is as it was
+    t.ask("/exit")
+    assert t.wait_code() == 0
+
+
+def test_a_pipe_is_not_loaded(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    t = Terminal(tmp_path)
+    for path in (tmp_path / "pipe", tmp_path):
+        t.ask(f"/load {path}")
+        t.read_until(f"{path}: not a regular file")
     t.ask("/exit")
     assert t.wait_code() == 0
 

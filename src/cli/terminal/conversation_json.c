@@ -243,6 +243,8 @@ enum osp_status conversation_load(struct conversation *out, const char *path)
     size_t n_bytes;
     enum osp_status st;
 
+    if (access(path, F_OK) == 0 && !path_is_file(path)) /* a pipe could be waited for without end */
+        return fail(OSP_EINVAL, "%s: not a regular file", path);
     TRY(file_read(&text, &n_bytes, path, CONVERSATION_FILE_BYTES_MAX));
     st = parse(out, text, n_bytes, path);
     if (st != OSP_OK)
