@@ -75,6 +75,25 @@ install_packages() { # a list of packages and of alternatives a|b
     }
 }
 
+# Programs that only tests start. They are unpacked and not installed: nginx's package would start
+# a server at once and at every boot. A program that the system has is used as it is; without one
+# its tests are skipped.
+unpack_program() { # package and program
+    command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] && return
+    folder=build/setup/programs/$1
+    [ -x "$(echo "$folder"/usr/*bin/"$1")" ] && return
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    is_known "$1" || (as_root apt-get -qq update) >build/setup/apt.log 2>&1 || true
+    if (cd "$folder" && apt-get -qq download "$1") >build/setup/apt.log 2>&1 &&
+        dpkg-deb -x "$folder/$1"_*.deb "$folder" 2>>build/setup/apt.log; then
+        say "unpacked $1 in $folder"
+    else
+        say "no package of $1 can be downloaded with apt-get; its tests will be skipped"
+        rm -rf "$folder"
+    fi
+}
+
 mkdir -p build/setup "$(dirname "$stamp")"
 case $profile in
 run) wanted=$run_packages ;;
@@ -90,6 +109,10 @@ if command -v dpkg-query >/dev/null 2>&1; then
     # shellcheck disable=SC2086
     [ -z "$missing" ] || install_packages $missing
     say "all packages for '$profile' are installed"
+    if [ "$profile" = test ]; then
+        unpack_program nginx
+        unpack_program caddy
+    fi
 else
     say "this system has no dpkg; install these packages by hand:" $wanted
 fi
