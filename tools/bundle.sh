@@ -7,7 +7,7 @@
 set -euo pipefail
 build=$1
 out=$2
-limit_mib=60
+limit_mib=70
 umask 022 # a plug-in that others can write is not loaded (docs/cuda.md)
 
 rm -rf "$out"

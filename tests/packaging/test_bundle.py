@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 QUESTION = "What is the capital of France?"
-LIMIT_BYTES = 60 * 1024 * 1024
+LIMIT_BYTES = 70 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
