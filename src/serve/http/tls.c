@@ -192,7 +192,6 @@ enum tls_state tls_receive(struct tls *c, const char *data, size_t n_bytes, stru
         if (!buf_append(plain, record, n))
             return failed(c, "out of memory for what the client sends");
     (void)after(c, result);
-    OPENSSL_cleanse(record, n);
     c->in = NULL;
     c->n_in = 0;
     return c->state;
