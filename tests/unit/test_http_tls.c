@@ -187,6 +187,37 @@ static void test_renegotiation_is_refused(void **state)
     session_close(&s);
 }
 
+/* New keys in the middle of a connection are part of TLS 1.3; a flood of them is not. */
+static void test_key_updates(void **state)
+{
+    struct session s;
+    size_t n_out = 0, n;
+    int n_updates;
+
+    (void)state;
+    session_open(&s, TLS1_3_VERSION, NULL);
+    assert_int_equal(shake_hands(&s.client, s.tls, 4096, &s.plain), TLS_OPEN);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(SSL_key_update(s.client.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+        check_upload(&s, "hello", 5, 7);
+        check_download(&s, "hello", 5);
+    }
+    for (n_updates = 0; n_updates < 1000 && tls_state(s.tls) == TLS_OPEN; n_updates++) {
+        char *out;
+
+        (void)SSL_key_update(s.client.ssl, SSL_KEY_UPDATE_REQUESTED);
+        (void)SSL_do_handshake(s.client.ssl);
+        (void)to_server(&s.client, s.tls, 4096, &s.plain);
+        out = tls_take_output(s.tls, &n); /* the client does not read it */
+        n_out += n;
+        free(out);
+    }
+    assert_int_equal(tls_state(s.tls), TLS_FAILED);
+    assert_true(strlen(tls_error(s.tls)) > 0);
+    assert_true(n_updates < 1000 && n_out < 5000);
+    session_close(&s);
+}
+
 /* ---- hostile bytes ---- */
 
 static void test_plain_http(void **state)
@@ -401,8 +432,8 @@ static void test_files_that_change(void **state)
 UNIT_MAIN(cmocka_unit_test(test_data_in_pieces), cmocka_unit_test(test_ends),
           cmocka_unit_test(test_protocols_that_are_refused),
           cmocka_unit_test(test_http_1_1_is_chosen),
-          cmocka_unit_test(test_renegotiation_is_refused), cmocka_unit_test(test_plain_http),
-          cmocka_unit_test(test_garbage), cmocka_unit_test(test_damaged_handshakes),
-          cmocka_unit_test(test_damaged_data), cmocka_unit_test(test_limit_of_the_output),
-          cmocka_unit_test(test_files_that_are_refused),
+          cmocka_unit_test(test_renegotiation_is_refused), cmocka_unit_test(test_key_updates),
+          cmocka_unit_test(test_plain_http), cmocka_unit_test(test_garbage),
+          cmocka_unit_test(test_damaged_handshakes), cmocka_unit_test(test_damaged_data),
+          cmocka_unit_test(test_limit_of_the_output), cmocka_unit_test(test_files_that_are_refused),
           cmocka_unit_test(test_one_file_with_a_chain), cmocka_unit_test(test_files_that_change))

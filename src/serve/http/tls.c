@@ -13,7 +13,10 @@
 /* Of all that may be encrypted before it is taken: the largest answer (64 MiB) and its framing. */
 #define OUTPUT_BYTES_MAX ((size_t)128 << 20)
 
-enum { RECORD_OVERHEAD_BYTES = 64 /* of a record: header, nonce, tag, with some to spare */ };
+enum {
+    RECORD_OVERHEAD_BYTES = 64, /* of a record: header, nonce, tag, with some to spare */
+    CONTROL_BYTES_MAX = 4096    /* about 150 new keys without an answer in between */
+};
 
 struct tls {
     SSL *ssl;
@@ -22,6 +25,7 @@ struct tls {
     size_t n_in;
     enum tls_state state;
     const char *error;
+    size_t n_control_bytes; /* see is_flood(); since tls_send() */
 };
 
 const char *tls_reason(void)
@@ -177,8 +181,19 @@ static enum tls_state after(struct tls *c, int result)
     return c->state;
 }
 
+/* OpenSSL answers a new key and a request for a renegotiation at once. A client that does not read
+ * could make it write such answers without end. */
+static bool is_flood(struct tls *c, enum tls_state before, size_t n_out_before)
+{
+    if (before == TLS_OPEN)
+        c->n_control_bytes += c->out.size_bytes - n_out_before;
+    return c->n_control_bytes > CONTROL_BYTES_MAX;
+}
+
 enum tls_state tls_receive(struct tls *c, const char *data, size_t n_bytes, struct buf *plain)
 {
+    const enum tls_state before = c->state;
+    const size_t n_out_before = c->out.size_bytes;
     char record[TLS_RECORD_BYTES_MAX];
     size_t n = 0;
     int result;
@@ -194,6 +209,8 @@ enum tls_state tls_receive(struct tls *c, const char *data, size_t n_bytes, stru
     (void)after(c, result);
     c->in = NULL;
     c->n_in = 0;
+    if (is_flood(c, before, n_out_before))
+        return failed(c, "too many new keys or requests for a renegotiation");
     return c->state;
 }
 
@@ -209,6 +226,7 @@ bool tls_send(struct tls *c, const char *data, size_t n_bytes)
 
     if (!is_writable(c) || !buf_reserve(&c->out, n_bytes + n_records * RECORD_OVERHEAD_BYTES))
         return false;
+    c->n_control_bytes = 0;
     ERR_clear_error();
     if (n_bytes == 0 || SSL_write_ex(c->ssl, data, n_bytes, &n) == 1)
         return true;
