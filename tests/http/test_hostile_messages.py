@@ -41,8 +41,12 @@ def places(value, path=()):
         yield from places(item, (*path, key))
 
 
+def copy_of(value):
+    return json.loads(json.dumps(value))
+
+
 def changed(rng, body):
-    body = json.loads(json.dumps(body))
+    body = copy_of(body)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         path = rng.choice([p for p in places(body) if p])
         holder = body
@@ -52,11 +56,11 @@ def changed(rng, body):
         if way == 0:
             del holder[path[-1]]
         elif way == 1 and isinstance(holder, list):
-            holder.insert(path[-1], json.loads(json.dumps(rng.choice(holder))))
+            holder.insert(path[-1], copy_of(rng.choice(holder)))
         elif way == 2 and isinstance(holder, dict):
-            holder[rng.choice(["type", "content", "text", "input", "name", "id", "cache_control"])] = holder[path[-1]]
+            holder[rng.choice(["type", "content", "text", "input", "name", "id", "cache_control"])] = copy_of(holder[path[-1]])
         else:
-            holder[path[-1]] = rng.choice(VALUES)
+            holder[path[-1]] = copy_of(rng.choice(VALUES))
         if not body:
             break
     return body

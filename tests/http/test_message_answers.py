@@ -2,6 +2,7 @@
 whole and streamed alike."""
 
 import json
+import urllib.request
 
 import pytest
 
@@ -176,3 +177,24 @@ def test_a_call_that_is_cut_has_whole_members_only(server):
     assert inputs[-1] == {"path": "/tmp", "command": "rm -rf /tmp/build"}
     assert all(i in ({"path": "/tmp"}, {"path": "/tmp", "command": "rm -rf /tmp/build"}) for i in inputs[-6:])
     assert {"path": "/tmp"} in inputs
+
+
+# ---- pings ----
+
+
+def test_a_ping_while_nothing_is_sent(tmp_path):
+    """Thinking that the client does not get takes long: there is an event of type ping after message_start."""
+    server = scripted.ScriptedServer(tmp_path, environment={"OSPREY_FAKE_STEP_MS": "50"})
+    server.write(server.ids_of("<|channel|>analysis<|message|>" + "a " * 1500))
+    body = {"messages": QUESTION, "max_tokens": 4000, "stream": True}
+    request = urllib.request.Request(
+        server.url + "/v1/messages", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        lines = []
+        while not lines or lines[-1] != "event: ping":
+            lines.append(answer.readline().decode().strip())
+            assert "message_stop" not in lines[-1], lines
+        assert answer.readline() == b'data: {"type":"ping"}\n'
+    assert [line for line in lines if line.startswith("event: ")] == ["event: message_start", "event: ping"]
+    assert server.stop() == 0

@@ -1,13 +1,11 @@
 """/v1/messages: the official client, the events of a stream, what is read and what is refused."""
 
 import json
-import urllib.request
 
 import anthropic
 import pydantic
 import pytest
 
-import scripted
 from test_responses import post as post_to
 
 MODEL = "osprey-nano"
@@ -219,6 +217,14 @@ def test_any_name_of_claude_is_a_model(server, client):
         assert "gpt-9" in refusal(server, body, path, 404, "not_found_error")
     body = {"model": "claude-opus-5", "messages": QUESTION}
     assert post_to(server, body, "/v1/chat/completions")[0] == 404
+
+
+def test_beta_requests(server, client):
+    """The client's beta methods and Claude Code add a query to the path."""
+    made = client.beta.messages.create(model=MODEL, max_tokens=1, messages=QUESTION, betas=["claude-code-20250219"])
+    assert made.type == "message"
+    assert post(server, {"messages": QUESTION, "max_tokens": 1}, "/v1/messages?beta=true")[0] == 200
+    assert "max_tokens" in refusal(server, {"messages": QUESTION}, "/v1/messages?beta=true")
 
 
 def test_models(client):
@@ -437,7 +443,7 @@ REFUSED = [
     ({"messages": [{"content": "Hi"}]}, "messages[0].role: must be"),
     ({"messages": [{"role": "tool", "content": "Hi"}]}, "messages[0].role: must be"),
     ({"messages": [{"role": "user"}]}, "messages[0].content: must be a string or a list"),
-    ({"messages": [user(5)]}, "messages[0].content[0].type: "),
+    ({"messages": [user(5)]}, "messages[0].content[0].type: must be the type of a block"),
     ({"messages": [user({"type": "text"})]}, "messages[0].content[0].text: must be a string"),
     ({"messages": [user(TEXT, IMAGE)]}, 'messages[0].content[1].type: "image" is not supported: the model reads text'),
     ({"messages": [user({"type": "document", "source": {}})]}, 'messages[0].content[0].type: "document" is not supported'),
@@ -526,21 +532,3 @@ def test_errors_before_the_handler(start_server):
         refusal(server, {}, path, 403, "permission_error", headers=key + "Origin: https://a.example\r\n")
     refusal(server, {}, "/v1/messages/batches", 404, "not_found_error", headers=key)
     assert post(server, {"messages": QUESTION, "max_tokens": 1}, headers=key)[0] == 200
-
-
-def test_a_ping_while_nothing_is_sent(tmp_path):
-    """Thinking that the client does not get takes long: there is an event of type ping after message_start."""
-    server = scripted.ScriptedServer(tmp_path, environment={"OSPREY_FAKE_STEP_MS": "50"})
-    server.write(server.ids_of("<|channel|>analysis<|message|>" + "a " * 1500))
-    body = {"messages": QUESTION, "max_tokens": 4000, "stream": True}
-    request = urllib.request.Request(
-        server.url + "/v1/messages", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        lines = []
-        while not lines or lines[-1] != "event: ping":
-            lines.append(answer.readline().decode().strip())
-            assert "message_stop" not in lines[-1], lines
-        assert answer.readline() == b'data: {"type":"ping"}\n'
-    assert [line for line in lines if line.startswith("event: ")] == ["event: message_start", "event: ping"]
-    assert server.stop() == 0

@@ -42,6 +42,8 @@ static void join(struct buf *texts, const char *text, size_t n_bytes)
 static enum osp_status unsupported(const struct message_input *in, const char *member,
                                    const char *type)
 {
+    if (type[0] == '\0')
+        return message_error(in, member, "must be the type of a block, a string");
     if (str_in_list("image,document", type))
         return message_error(in, member,
                              "\"%s\" is not supported: the model reads text only; send its text "
