@@ -1,11 +1,11 @@
 #include "serve/ollama/ollama_reply.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "serve/ollama/ollama.h"
+#include "serve/reply/json_object.h"
 #include "serve/reply/reply_parts.h"
 
 enum { N_BUFS = 5, CALL_JSON_BYTES = 128 /* around the id and the name of a call */ };
@@ -45,9 +45,8 @@ void ollama_reply_release(struct ollama_reply *r)
 static bool put_arguments(struct buf *out, const struct buf *arguments)
 {
     const size_t at = out->size_bytes, n = arguments->size_bytes;
-    json_t *parsed = json_loadb(buf_text(arguments), n, JSON_ALLOW_NUL, NULL);
 
-    if (json_is_object(parsed)) {
+    if (json_object_is_valid(buf_text(arguments), n)) {
         buf_append(out, arguments->data, n);
         for (size_t i = at; !out->overflow && i < out->size_bytes; i++)
             if (out->data[i] == '\n' || out->data[i] == '\r')
@@ -59,7 +58,6 @@ static bool put_arguments(struct buf *out, const struct buf *arguments)
         buf_json_string(out, arguments->data, n);
         buf_puts(out, "}");
     }
-    json_decref(parsed);
     return !out->overflow;
 }
 
