@@ -2,6 +2,7 @@
 text matters, a device draws what the test says."""
 
 import datetime
+import http.client
 import json
 import pathlib
 import sys
@@ -361,3 +362,39 @@ def test_keys(start_server):
     with pytest.raises(ollama.ResponseError) as error:
         ollama.Client(server.url).list()
     assert error.value.status_code == 401 and "API key" in error.value.error
+
+
+def test_errors_before_the_handler_have_the_same_form(start_server):
+    server = start_server("--max-body", "2K")
+    for body, headers, status, words in [
+        ("{" * 3000, {}, 413, "--max-body"),
+        ("{}", {"Origin": "https://evil.example"}, 403, "evil.example"),
+        ("{}", {"Host": "evil.example"}, 403, "evil.example"),
+        ("{}", {"Sec-Fetch-Site": "same-origin", "Content-Type": "text/plain"}, 415, "Content-Type"),
+        ("{}", {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}, 200, "load"),
+        ("{}", {"Content-Type": "application/x-www-form-urlencoded"}, 200, "load"),
+        ("{}", {}, 200, "load"),
+    ]:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request("POST", "/api/chat", body, headers)
+        answer = connection.getresponse()
+        said = json.load(answer)
+        assert answer.status == status and words in json.dumps(said), (headers, said)
+        assert status == 200 or list(said) == ["error"]
+
+
+def test_probes(server):
+    for path in ("/", "/api/version", "/api/tags"):
+        for method in ("HEAD", "GET"):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            connection.request(method, path)
+            assert connection.getresponse().status == 200
+
+
+def test_show_checks_its_fields(client):
+    for body, field in [({}, "model"), ({"model": 5}, "model"), ({"name": []}, "name"),
+                        ({"model": MODEL, "verbose": "x"}, "verbose")]:
+        with pytest.raises(ollama.ResponseError) as error:
+            client._request_raw("POST", "/api/show", json=body)
+        assert error.value.status_code == 400 and error.value.error.startswith(f"{field}: ")
+    assert client._request_raw("POST", "/api/show", json={"name": MODEL, "verbose": True}).json()["details"]

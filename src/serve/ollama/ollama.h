@@ -1,5 +1,5 @@
-/* What the routes of Ollama's API (/api/...) share. docs/ollama.md has what is honoured, accepted
- * without effect and refused. */
+/* What the routes of Ollama's API (/api/...) share. docs/other-apis.md has what is honoured,
+ * accepted without effect and refused. */
 #ifndef SERVE_OLLAMA_OLLAMA_H
 #define SERVE_OLLAMA_OLLAMA_H
 

@@ -130,10 +130,10 @@ static enum osp_status read_debug(struct request_params *p, const char *field, c
 
 /* ---- readers of one route ---- */
 
-static enum osp_status check_messages(struct request_params *p, const char *field, const json_t *v)
+static enum osp_status check_list(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p;
-    return json_is_array(v) ? OSP_OK : json_mismatch(field, v, "a list of messages");
+    return json_is_array(v) ? OSP_OK : json_mismatch(field, v, "a list of objects");
 }
 
 static enum osp_status check_text(struct request_params *p, const char *field, const json_t *v)
@@ -225,9 +225,9 @@ static enum osp_status read_system(struct request_params *p, const char *field, 
 
 static const struct field CHAT[] = {
     COMMON_ROWS,
-    OTHER("messages", check_messages, "{'type':'array','items':{'type':'object'}}",
+    OTHER("messages", check_list, "{'type':'array','items':{'type':'object'}}",
           "The messages of the conversation; none: nothing is generated."),
-    OTHER("tools", field_ignored, FIELD_SCHEMA_TOOLS, "Functions that the model may call."),
+    OTHER("tools", check_list, FIELD_SCHEMA_TOOLS, "Functions that the model may call."),
 };
 const struct field_set ollama_chat_fields = {
     .endpoint = FOR_OLLAMA, .own = CHAT, .n_own = sizeof CHAT / sizeof CHAT[0]};

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "serve/core/routes.h"
+#include "serve/fields/json_types.h"
 #include "serve/ollama/ollama.h"
 #include "serve/reply/reply_parts.h"
 
@@ -171,16 +172,36 @@ static void put_model_info(struct buf *out, const struct osp_model_info *m)
                m->n_heads, m->n_kv_heads, m->n_experts, m->n_experts_active, m->vocab_size);
 }
 
+/* *out stays NULL if there is no such member. */
+static enum osp_status read_name(const char **out, const json_t *body, const char *name)
+{
+    const json_t *v = json_object_get(body, name);
+
+    if (v == NULL || json_is_null(v))
+        return OSP_OK;
+    *out = json_string_value(v);
+    return *out != NULL ? OSP_OK : json_mismatch(name, v, "a string");
+}
+
+static enum osp_status check_verbose(const json_t *body)
+{
+    const json_t *v = json_object_get(body, "verbose");
+    bool is_verbose;
+
+    return v == NULL || json_is_null(v) ? OSP_OK : json_bool(&is_verbose, "verbose", v);
+}
+
 static enum osp_status answer_show(const struct token_job *job, const json_t *body, struct buf *out)
 {
-    const json_t *model = json_object_get(body, "model");
+    const char *model = NULL, *older = NULL;
     enum osp_status st;
 
-    if (model == NULL)
-        model = json_object_get(body, "name");
-    if (!json_is_string(model))
-        return fail(OSP_EINVAL, "model: must be a string");
-    TRY(ollama_check_model(job->server, json_string_value(model)));
+    TRY(read_name(&model, body, "model"));
+    TRY(read_name(&older, body, "name"));
+    TRY(check_verbose(body));
+    if (model == NULL && older == NULL)
+        return fail(OSP_EINVAL, "model: is missing");
+    TRY(ollama_check_model(job->server, model != NULL ? model : older));
     buf_puts(out, "{\"modelfile\":\"\",\"parameters\":\"\",\"template\":\"\",");
     put_details(out, &job->server->info);
     buf_puts(out, ",");
