@@ -140,6 +140,15 @@ def test_many_small_pieces_of_a_prompt(ask):
     assert status == 400 and "maximum context length" in json.loads(data)["error"]["message"]
 
 
+def test_many_calls_and_results(ask):
+    """Results are assigned to calls in linear time."""
+    calls = [{"function": {"name": f"f{i % 2}"}} for i in range(30_000)]
+    for results in ([{"role": "tool"}] * 30_000, [{"role": "tool", "tool_name": "f1"}] * 15_001):
+        first = {"role": "assistant", "content": "x" * 1_500_000, "tool_calls": calls}
+        status, _, data = ask("/api/chat", json.dumps({"messages": [first, *results]}))
+        assert status == 400 and json.loads(data)["error"].startswith("messages"), data[:200]
+
+
 def told(messages):
     got = {"reasoning": "", "content": "", "calls": []}
     for message in messages:

@@ -200,6 +200,7 @@ def test_conversations_are_rendered_as_in_the_openai_api(server):
         (ours, [{"tool_call_id": "c1"}, {"tool_call_id": "c0"}]),
         (ours, [{"tool_name": "g"}, {"tool_name": "f"}]),
         ([{"function": c["function"]} for c in ours], [{"name": "g"}, {}]),
+        ([{"function": c["function"]} for c in ours], [{"name": "g"}, {"tool_name": "f"}]),
     ]:
         messages = [{"role": "SYSTEM", "content": "s"}, {"role": "User", "content": "u", "images": []},
                     {"role": "assistant", "thinking": "r", "tool_calls": calls}]
@@ -398,3 +399,12 @@ def test_show_checks_its_fields(client):
             client._request_raw("POST", "/api/show", json=body)
         assert error.value.status_code == 400 and error.value.error.startswith(f"{field}: ")
     assert client._request_raw("POST", "/api/show", json={"name": MODEL, "verbose": True}).json()["details"]
+
+
+def test_generate_has_no_messages_and_no_tools(client):
+    plain = client._request_raw("POST", "/api/generate", json={**GENERATE, "stream": False, "options": {"num_predict": 1}})
+    more = {"messages": [{"role": "user", "content": "something else that is longer"}], "tools": [{"type": "x"}]}
+    other = client._request_raw(
+        "POST", "/api/generate", json={**GENERATE, **more, "stream": False, "options": {"num_predict": 1}})
+    assert other.json()["prompt_eval_count"] == plain.json()["prompt_eval_count"]
+    assert other.headers["x-osprey-warning"] == "ignored unknown fields: messages, tools"

@@ -62,7 +62,7 @@ static enum osp_status begin_load(struct job *job)
     return OSP_OK;
 }
 
-static enum osp_status submit_conversation(struct job *job)
+static enum osp_status submit_conversation(struct job *job, bool is_chat)
 {
     struct osp_chat *chat = NULL;
     json_t *body = NULL;
@@ -70,7 +70,7 @@ static enum osp_status submit_conversation(struct job *job)
 
     /* the messages need memory besides the body */
     json_budget_more(json_budget_for(job->n_body_bytes));
-    TRY(job_refuse(job, ollama_chat_body(&body, job->json)));
+    TRY(job_refuse(job, ollama_chat_body(&body, job->json, is_chat)));
     json_decref(job->json);
     job->json = NULL;
     TRY(job_refuse(job, conversation_read(&chat, job->server, body)));
@@ -116,8 +116,9 @@ static enum osp_status submit_chat(struct job *job)
     enum osp_status st;
 
     TRY(check_model(job));
-    st = json_array_size(json_object_get(job->json, "messages")) == 0 ? begin_load(job)
-                                                                      : submit_conversation(job);
+    st = json_array_size(json_object_get(job->json, "messages")) == 0
+             ? begin_load(job)
+             : submit_conversation(job, true);
 out:
     return st;
 }
@@ -131,7 +132,7 @@ static enum osp_status submit_generate(struct job *job)
     if (json_string_length(json_object_get(job->json, "prompt")) == 0)
         st = begin_load(job);
     else
-        st = r->is_raw ? submit_raw(job) : submit_conversation(job);
+        st = r->is_raw ? submit_raw(job) : submit_conversation(job, false);
 out:
     return st;
 }

@@ -9,10 +9,15 @@
 
 enum { ID_BYTES = 48, ROLE_BYTES = 32 };
 
+/* Calls are found in constant time, as there may be a hundred thousand of them in a body. */
 struct reader {
     json_t *messages; /* the result */
     json_t *calls;    /* of all messages so far: [{"id", "name", "answered"}] */
-    size_t index;     /* of the message that is being read */
+    /* Of each id the latest call, since some clients number the calls of each turn anew. */
+    json_t *by_id;
+    json_t *by_name; /* of a name: {"calls": [...], "next": the first one that may be open} */
+    size_t next;     /* the first of `calls` that may be open: without a result */
+    size_t index;    /* of the message that is being read */
 };
 
 static enum osp_status no_memory(void)
@@ -41,11 +46,28 @@ static const char *text_value(const json_t *v)
 
 /* ---- calls ---- */
 
+/* The calls of a name; NULL: out of memory. */
+static json_t *calls_of(struct reader *r, const char *name)
+{
+    json_t *same = json_object_get(r->by_name, name);
+
+    if (same == NULL) {
+        same = json_pack("{s:[],s:i}", "calls", "next", 0);
+        if (same == NULL || json_object_set_new(r->by_name, name, same) != 0)
+            return NULL;
+    }
+    return json_object_get(same, "calls");
+}
+
 static enum osp_status note_call(struct reader *r, const char *id, const char *name)
 {
-    json_t *call = json_pack("{s:s,s:s}", "id", id, "name", name);
+    json_t *call = json_pack("{s:s,s:s}", "id", id, "name", name), *same = calls_of(r, name);
+    const bool fits = call != NULL && same != NULL && json_array_append(r->calls, call) == 0 &&
+                      json_array_append(same, call) == 0 &&
+                      json_object_set(r->by_id, id, call) == 0;
 
-    return call != NULL && json_array_append_new(r->calls, call) == 0 ? OSP_OK : no_memory();
+    json_decref(call);
+    return fits ? OSP_OK : no_memory();
 }
 
 /* {"id", "function": {"name", "arguments": {...}}}, of which the id may be absent. */
@@ -102,29 +124,31 @@ out:
     return st;
 }
 
-static bool is_text(const json_t *object, const char *name, const char *wanted)
+/* The first open call of a list from *next on, which is advanced to it. NULL: there is none. */
+static json_t *first_open(const json_t *calls, size_t *next)
 {
-    return wanted == NULL || strcmp(json_string_value(json_object_get(object, name)), wanted) == 0;
+    while (json_object_get(json_array_get(calls, *next), "answered") != NULL)
+        (*next)++;
+    return json_array_get(calls, *next);
 }
 
 /* The call that a result belongs to: by its id; else the first one of this name that has no result;
  * without a name, the first one that has none. NULL: there is none. */
-static json_t *find_call(const struct reader *r, const char *id, const char *name)
+static json_t *find_call(struct reader *r, const char *id, const char *name)
 {
-    json_t *call;
-    size_t i;
+    json_t *call = id != NULL ? json_object_get(r->by_id, id) : NULL, *same;
+    size_t next;
 
-    json_array_foreach(r->calls, i, call)
-    {
-        if (id != NULL && is_text(call, "id", id))
-            return call;
-    }
-    json_array_foreach(r->calls, i, call)
-    {
-        if (json_object_get(call, "answered") == NULL && is_text(call, "name", name))
-            return call;
-    }
-    return NULL;
+    if (call != NULL)
+        return call;
+    if (name == NULL)
+        return first_open(r->calls, &r->next);
+    same = json_object_get(r->by_name, name);
+    next = (size_t)json_integer_value(json_object_get(same, "next"));
+    call = first_open(json_object_get(same, "calls"), &next);
+    if (same != NULL)
+        json_integer_set(json_object_get(same, "next"), (json_int_t)next);
+    return call;
 }
 
 static const char *text_of(const json_t *object, const char *name)
@@ -262,25 +286,42 @@ static enum osp_status copy(json_t *body, const json_t *request, const char *nam
     return is_absent(v) ? OSP_OK : set(body, name, json_incref(v));
 }
 
-enum osp_status ollama_chat_body(json_t **out, const json_t *request)
+static bool open_reader(struct reader *r)
 {
-    const json_t *messages = json_object_get(request, "messages"),
-                 *format = json_object_get(request, "format");
-    struct reader r = {.messages = json_array(), .calls = json_array()};
+    *r = (struct reader){.messages = json_array(),
+                         .calls = json_array(),
+                         .by_id = json_object(),
+                         .by_name = json_object()};
+    return r->messages != NULL && r->calls != NULL && r->by_id != NULL && r->by_name != NULL;
+}
+
+static void close_reader(struct reader *r)
+{
+    json_decref(r->messages);
+    json_decref(r->calls);
+    json_decref(r->by_id);
+    json_decref(r->by_name);
+}
+
+enum osp_status ollama_chat_body(json_t **out, const json_t *request, bool is_chat)
+{
+    const json_t *format = json_object_get(request, "format");
+    struct reader r;
     enum osp_status st;
 
     *out = json_object();
-    if (*out == NULL || r.messages == NULL || r.calls == NULL)
+    if (!open_reader(&r) || *out == NULL)
         TRY(no_memory());
-    TRY(messages != NULL ? read_messages(&r, messages) : read_prompt(&r, request));
+    TRY(is_chat ? read_messages(&r, json_object_get(request, "messages"))
+                : read_prompt(&r, request));
     TRY(set(*out, "messages", json_incref(r.messages)));
-    TRY(copy(*out, request, "tools"));
+    if (is_chat)
+        TRY(copy(*out, request, "tools"));
     TRY(copy(*out, request, "think"));
     if (json_is_object(format))
         TRY(set(*out, "response_format", response_format(format)));
 out:
-    json_decref(r.messages);
-    json_decref(r.calls);
+    close_reader(&r);
     if (st != OSP_OK) {
         json_decref(*out);
         *out = NULL;
