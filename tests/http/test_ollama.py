@@ -408,3 +408,48 @@ def test_generate_has_no_messages_and_no_tools(client):
         "POST", "/api/generate", json={**GENERATE, **more, "stream": False, "options": {"num_predict": 1}})
     assert other.json()["prompt_eval_count"] == plain.json()["prompt_eval_count"]
     assert other.headers["x-osprey-warning"] == "ignored unknown fields: messages, tools"
+
+
+def test_a_silent_stream_gets_lines_without_text(start_server):
+    """Before the first token, which takes longer than HTTP_PING_SECONDS; a line of any other form would break clients."""
+    server = start_server(program=str(scripted.PROGRAM), environment={"OSPREY_FAKE_STEP_MS": "17000"})
+    answers = []
+    for path, body in (("/api/chat", CHAT), ("/api/generate", GENERATE)):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection.request("POST", path, json.dumps(body))
+        answers.append((connection, connection.getresponse()))
+    chat, generate = (json.loads(answer.readline()) for _, answer in answers)
+    assert chat == {"message": {"role": "assistant", "content": ""}, "done": False}
+    assert generate == {"response": "", "done": False}
+    assert ollama.ChatResponse(**chat).message.content == "" and ollama.GenerateResponse(**generate).response == ""
+
+
+def test_a_conversation_continues_from_the_cache(start_server):
+    """Answers that come back, with their thinking and calls, are found in the prefix cache."""
+    server = start_server()
+    client = ollama.Client(server.url)
+
+    def cached():
+        text = client._request_raw("GET", "/metrics").text
+        return sum(float(line.split()[-1]) for line in text.splitlines()
+                   if line.startswith("vllm:prefix_cache_hits_total"))
+
+    forced = {"tools": [{"type": "function", "function": {
+        "name": "get_weather", "description": "Gets the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"enum": ["Paris"]}}, "required": ["city"]}}}]}
+    messages = [{"role": "user", "content": "What is the weather in Paris?"}]
+    before = 0
+    for turn in range(4):
+        hits = cached()
+        answer = client._request_raw("POST", "/api/chat", json={
+            "messages": messages, **forced, "tool_choice": "required" if turn % 2 == 0 else "none", "stream": False,
+            "options": {"num_predict": 200}}).json()
+        # The reasoning before a call is left out of the prompt when the turn is over.
+        assert cached() - hits >= (0.9 if turn % 2 == 1 else 0.5) * before, turn
+        before = answer["prompt_eval_count"]
+        messages.append(answer["message"])
+        if turn % 2 == 0:
+            assert [c["function"]["arguments"] for c in answer["message"]["tool_calls"]] == [{"city": "Paris"}]
+            messages.append({"role": "tool", "tool_name": "get_weather", "content": "11 degrees"})
+        else:
+            messages.append({"role": "user", "content": "And now?"})

@@ -34,9 +34,9 @@ CHECKED enum osp_status ollama_check_model(const struct server *s, const char *n
 /* Now, as in "2026-01-31T12:00:00.123456Z". */
 void ollama_time(char out[OLLAMA_TIME_BYTES]);
 
-/* Builds a chat completion request for conversation_read() from a request of /api/chat (is_chat) or,
- * with a prompt in place of messages and tools, of /api/generate. Errors name the field that the
- * client sent. The caller must json_decref(*out). */
+/* Builds a chat completion request for conversation_read() from a request of /api/chat (is_chat)
+ * or, with a prompt in place of messages and tools, of /api/generate. Errors name the field that
+ * the client sent. The caller must json_decref(*out). */
 CHECKED enum osp_status ollama_chat_body(json_t **out, const json_t *request, bool is_chat);
 
 #endif

@@ -78,11 +78,27 @@ static enum osp_status read_model(struct request_params *p, const char *field, c
     return OSP_OK;
 }
 
-/* The level is read with the conversation. The model always reasons, so that false means the
- * lowest effort, and an answer without the reasoning. */
+/* Checked here, because a request without messages has no conversation that is read with it. */
+static enum osp_status check_level(const char *field, const json_t *v)
+{
+    struct osp_chat *chat;
+    enum osp_status st;
+
+    if (strlen(json_string_value(v)) != json_string_length(v))
+        return fail(OSP_EINVAL, "%s: must have no NUL character", field);
+    chat = osp_chat_new();
+    st = osp_chat_set_effort(chat, json_string_value(v));
+    osp_chat_free(chat);
+    return st == OSP_OK ? OSP_OK : fail_prefix(st, "%s", field);
+}
+
+/* The model always reasons, so that false means the lowest effort, and an answer without the
+ * reasoning. */
 static enum osp_status read_think(struct request_params *p, const char *field, const json_t *v)
 {
-    if (!json_is_boolean(v) && !json_is_string(v))
+    if (json_is_string(v))
+        return check_level(field, v);
+    if (!json_is_boolean(v))
         return json_mismatch(field, v, "true, false, \"low\", \"medium\" or \"high\"");
     p->hides_reasoning = json_is_false(v);
     return OSP_OK;
@@ -130,10 +146,16 @@ static enum osp_status read_debug(struct request_params *p, const char *field, c
 
 /* ---- readers of one route ---- */
 
+/* What the objects have is read with the conversation. */
 static enum osp_status check_list(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p;
-    return json_is_array(v) ? OSP_OK : json_mismatch(field, v, "a list of objects");
+    if (!json_is_array(v))
+        return json_mismatch(field, v, "a list of objects");
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!json_is_object(json_array_get(v, i)))
+            return fail(OSP_EINVAL, "%s[%zu]: must be an object", field, i);
+    return OSP_OK;
 }
 
 static enum osp_status check_text(struct request_params *p, const char *field, const json_t *v)
@@ -227,7 +249,8 @@ static const struct field CHAT[] = {
     COMMON_ROWS,
     OTHER("messages", check_list, "{'type':'array','items':{'type':'object'}}",
           "The messages of the conversation; none: nothing is generated."),
-    OTHER("tools", check_list, FIELD_SCHEMA_TOOLS, "Functions that the model may call."),
+    OTHER("tools", check_list, "{'type':'array','items':{'type':'object'}}",
+          "Functions that the model may call, as in a chat completion request."),
 };
 const struct field_set ollama_chat_fields = {
     .endpoint = FOR_OLLAMA, .own = CHAT, .n_own = sizeof CHAT / sizeof CHAT[0]};
