@@ -3,10 +3,11 @@
 const LEAVING_MS = 2000; // a closing page first loses its connections
 
 let chat = store.openChat();
-let running = null; // {message, chat, abort, begin, frame, saved}
+let running = null; // {message, chat, abort, begin, frame, saved, shown, shownMs}
 let isEditing = false;
 let key = store.session("key");
 let model = "";
+let draftTimer = 0; // of the results that the user is typing
 let leftAt = -Infinity; // time of the last beforeunload
 
 const lastMessage = () => chat.messages.at(-1);
@@ -54,14 +55,20 @@ function takeEvent(message, event) {
   showSoon();
 }
 
-/* At most once a frame, however fast the tokens come. */
+/* At most once a frame, however fast the tokens come. Showing takes at most a quarter of the time:
+ * a long answer is shown less often, and the page stays responsive. */
 function showSoon() {
-  if (!running || running.frame) return;
-  running.frame = requestAnimationFrame(() => {
-    if (!running) return;
-    running.frame = 0;
-    showNow(running.message);
-  });
+  const mine = running;
+  if (!mine || mine.frame) return;
+  const waitMs = Math.max(0, mine.shown + 3 * mine.shownMs - performance.now());
+  mine.frame = setTimeout(() => requestAnimationFrame(() => {
+    if (running !== mine) return;
+    mine.frame = 0;
+    const begin = performance.now();
+    showNow(mine.message);
+    mine.shown = performance.now();
+    mine.shownMs = mine.shown - begin;
+  }), waitMs);
 }
 
 function showNow(message) {
@@ -73,15 +80,17 @@ function showNow(message) {
   if (running && performance.now() - running.saved > 1000) {
     running.saved = performance.now();
     store.save(running.chat);
+    showStorage();
   }
 }
 
 async function answer() {
   const message = newAnswer();
   const mine = { message, chat, abort: new AbortController(), begin: performance.now(), frame: 0,
-      saved: performance.now() };
+      saved: performance.now(), shown: 0, shownMs: 0 };
   chat.messages.push(message);
   running = mine;
+  speech.begin();
   showAll();
   try {
     await streamAnswer(requestFor(chat, store.settings(), model), key, mine.abort.signal,
@@ -90,14 +99,21 @@ async function answer() {
   } catch (e) {
     answerFailed(message, e);
   }
-  cancelAnimationFrame(mine.frame);
+  clearTimeout(mine.frame);
   running = null;
   store.save(mine.chat);
   showNow(message);
   showAll();
-  announce(message.state === "done" ? "The answer is complete. " + statsText(message.stats)
-      : message.trouble?.what || "Stopped");
+  announce(endOf(message));
   refocus();
+}
+
+/* What a screen reader says at the end of an answer. */
+function endOf(message) {
+  if (message.state !== "done") return message.trouble?.what || "Stopped";
+  if (message.calls.length === 0) return "The answer is complete. " + statsText(message.stats);
+  return "The model calls " + message.calls.map((call) => call.name).join(", ") +
+      ". Enter " + (message.calls.length > 1 ? "the results." : "the result.");
 }
 
 function answerFailed(message, error) {
@@ -127,6 +143,7 @@ function stop() {
 function send() {
   const text = $("entry").value.trim();
   if (!text || running) return;
+  clearTimeout(draftTimer);
   if (isEditing) cutFrom(chat.messages.findLastIndex((m) => m.role === "user"));
   chat.messages.push({ role: "user", text });
   $("entry").value = "";
@@ -159,8 +176,14 @@ const act = {
 
   askKey: () => askKey(""),
 
+  keepDraft() {
+    clearTimeout(draftTimer);
+    draftTimer = setTimeout(() => store.save(chat, chat.at), 300);
+  },
+
   sendResults(message) {
     if (running) return;
+    clearTimeout(draftTimer);
     for (const call of message.calls) {
       call.result = call.draft ?? "";
       delete call.draft;
@@ -190,14 +213,30 @@ function showAll() {
   view.rebuild(chat, act);
   $("send").hidden = Boolean(running);
   $("stop").hidden = !running;
-  if (store.full) announce("The browser storage is full or disabled: this chat is not stored.");
+  showActive();
+  showStorage();
   showToEnd();
 }
 
-/* The stop button is hidden now, so the focus moves to the message field. */
+const STORAGE_NOTICES = {
+  full: "The browser's storage is full: this chat is not stored. Delete or export chats.",
+  disabled: "The browser stores nothing for this page: its chats end with this tab.",
+};
+
+function showStorage() {
+  const notice = STORAGE_NOTICES[store.failed] ?? "";
+  if ($("notice-text").textContent === notice) return;
+  $("notice-text").textContent = notice;
+  $("notice").hidden = notice === "";
+}
+
+/* The focus moves to the field that is to be filled in, unless the user is somewhere else: the stop
+ * button is hidden now, and an empty message field waits for the results of the calls. */
 function refocus() {
-  if (document.activeElement === document.body && matchMedia("(pointer: fine)").matches)
-    $("entry").focus();
+  const entry = $("entry"), field = document.querySelector(".call textarea") ?? entry;
+  const now = document.activeElement;
+  const isFree = now === document.body || (now === entry && entry.value === "");
+  if (isFree && matchMedia("(pointer: fine)").matches) field.focus();
 }
 
 function showToEnd() {
@@ -258,6 +297,7 @@ async function findModel() {
   try {
     const { status, body } = await getJson("/v1/models", key);
     if (status === 401) return askKey("");
+    if (status !== 200) return;
     model = body.data?.[0]?.id ?? "";
     showExamples();
   } catch { /* watchHealth() reports it */ }
@@ -294,61 +334,59 @@ function askKey(why) {
 function useKey(text) {
   key = text.trim();
   store.setSession("key", key);
-  model = "";
-  watchHealth();
-}
-
-function openSettings() {
-  const form = $("settings-form").elements, now = store.settings();
-  for (const name of ["system", "temperature", "top_p", "max_tokens", "seed", "tools"])
-    form[name].value = now[name];
-  form.key.value = key;
-  $("settings-error").textContent = "";
-  $("tools-part").open = now.tools !== "";
-  $("settings").showModal();
-}
-
-/* The error message; "": valid. */
-function faultOfTools(text) {
-  if (!text.trim()) return "";
-  try {
-    const tools = JSON.parse(text);
-    return Array.isArray(tools) ? "" : "Tools: must be a JSON list, [ ... ].";
-  } catch (e) {
-    return "Tools: not valid JSON: " + e.message;
-  }
-}
-
-function saveSettings(event) {
-  const form = $("settings-form").elements;
-  const fault = faultOfTools(form.tools.value);
-  $("settings-error").textContent = fault;
-  if (fault) {
-    event.preventDefault();
-    return;
-  }
-  for (const name of ["system", "temperature", "top_p", "max_tokens", "seed", "tools"])
-    store.setting(name, form[name].value.trim());
-  if (form.key.value.trim() !== key) useKey(form.key.value);
+  findModel().then(watchHealth);
 }
 
 function openChats() {
-  const row = (c) => el("li", { "aria-current": c.id === chat.id },
-    el("button", { type: "button", class: "pick",
-        onclick: () => { $("chats").close(); if (c.id !== chat.id) openChat(c); } },
-      el("span", { class: "title" }, titleOf(c)),
-      el("span", { class: "when" }, new Date(c.at).toLocaleString())),
-    iconButton("close", "Delete this chat", () => {
-      store.drop(c.id);
-      if (c.id === chat.id) openChat(store.newChat());
-      openChats();
-    }));
-  const rows = store.chats().map(row);
-  $("chat-list").replaceChildren(...(rows.length ? rows : [el("li", {}, "No chats yet.")]));
-  if (!$("chats").open) $("chats").showModal();
+  chatsDialog.open(chat, {
+    open: (next) => { if (next.id !== chat.id) openChat(next); },
+    renamed: ({ id, title }) => {
+      if (id !== chat.id) return;
+      chat.title = title;
+      view.showTitle(chat);
+    },
+    deleted: ({ id }) => {
+      if (id !== chat.id) return;
+      chat.isDeleted = true; // its running answer must not store it again
+      openChat(store.newChat());
+    },
+  });
 }
 
 /* ---- start ---- */
+
+const SHORTCUT_ACTIONS = {
+  focus: () => $("entry").focus(),
+  chats: openChats,
+  new: () => openChat(store.newChat()),
+  settings: () => settingsDialog.open(key, useKey),
+  shortcuts: openShortcuts,
+};
+
+function editKey(event) {
+  if (event.key !== "ArrowUp" || event.shiftKey || $("entry").value || running || isEditing ||
+      !chat.messages.some((m) => m.role === "user")) return;
+  event.preventDefault();
+  act.edit();
+}
+
+function cancelEdit() {
+  endEdit();
+  $("entry").value = "";
+  fitEntry();
+  $("entry").focus();
+}
+
+/* A dialog has its own keys: only Esc, which closes it. */
+function pageKey(event) {
+  if (document.querySelector("dialog[open]")) return;
+  const run = shortcutOf(event)?.run;
+  if (run) {
+    event.preventDefault();
+    SHORTCUT_ACTIONS[run]();
+  } else if (event.key === "Escape" && isEditing) cancelEdit();
+  else if (event.key === "Escape") stop();
+}
 
 function sendKey(event) {
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -363,13 +401,18 @@ function listen() {
   on("composer", "submit", (e) => { e.preventDefault(); send(); });
   on("entry", "input", fitEntry);
   on("entry", "keydown", sendKey);
+  on("entry", "keydown", editKey);
   on("stop", "click", stop);
-  on("edit-cancel", "click", () => { endEdit(); $("entry").value = ""; fitEntry(); });
-  on("new", "click", () => openChat(store.newChat()));
+  on("edit-cancel", "click", cancelEdit);
+  on("new", "click", SHORTCUT_ACTIONS.new);
   on("open-chats", "click", openChats);
+  on("notice-chats", "click", openChats);
   on("theme", "click", switchTheme);
-  on("open-settings", "click", openSettings);
-  on("settings-form", "submit", saveSettings);
+  on("open-settings", "click", SHORTCUT_ACTIONS.settings);
+  on("active", "click", SHORTCUT_ACTIONS.settings);
+  on("open-shortcuts", "click", openShortcuts);
+  settingsDialog.listen();
+  chatsDialog.listen();
   on("key-form", "submit", () => {
     useKey($("key-form").elements.key.value);
     if (lastMessage()?.trouble?.kind === "key") act.again();
@@ -379,8 +422,7 @@ function listen() {
   on("to-end", "click", () => { view.toEnd(); $("entry").focus(); });
   for (const button of document.querySelectorAll("[data-close]"))
     button.addEventListener("click", () => button.closest("dialog").close());
-  document.addEventListener("keydown",
-      (e) => { if (e.key === "Escape" && !document.querySelector("dialog[open]")) stop(); });
+  document.addEventListener("keydown", pageKey);
   document.addEventListener("visibilitychange",
       () => { if (document.visibilityState === "visible") watchHealth(); });
   window.addEventListener("beforeunload", () => { leftAt = performance.now(); });

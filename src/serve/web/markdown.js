@@ -1,155 +1,6 @@
-"use strict";
-/* Renders the Markdown of answers to DOM nodes. The output of the model becomes text nodes and a
- * few elements; the only attribute taken from it is the address of a link, which must be http,
- * https or mailto. Nothing is parsed as HTML. Blocks with unchanged source keep their nodes, so
+/* Renders the Markdown of answers to DOM nodes; nothing is parsed as HTML. inline.js renders the
+ * text within a paragraph. Blocks that are complete keep their nodes and are not read again, so
  * that the cost per token does not grow with the length of the answer. */
-
-const INLINE_CHARS_MAX = 20000; // longer paragraphs are shown as plain text
-const NESTING_MAX = 6;
-
-/* el("p", {class: "x", onclick: f}, "text", node): an element. */
-function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== undefined && value !== false)
-      node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children);
-  return node;
-}
-
-function icon(name) {
-  const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  const use = document.createElementNS(space, "use");
-  use.setAttribute("href", "#i-" + name);
-  svg.setAttribute("aria-hidden", "true");
-  svg.append(use);
-  return svg;
-}
-
-function iconButton(name, label, onclick) {
-  return el("button", { type: "button", class: "icon", title: label, "aria-label": label, onclick },
-      icon(name));
-}
-
-/* ---- inline ---- */
-
-function safeAddress(text) {
-  return /^(https?:\/\/|mailto:)[^\s<>"]+$/i.test(text) ? text : null;
-}
-
-function linkTo(address, content) {
-  return el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, content);
-}
-
-/* A rule handles the character text[at], its key. It returns {node, end}, or null for an ordinary
- * character. `find(marker, from)` is an indexOf that remembers missing markers, so that a line of
- * stars takes linear time. */
-const isSpace = (c) => c === undefined || /\s/.test(c);
-const isWord = (c) => c !== undefined && /[\p{L}\p{N}_]/u.test(c);
-
-function codeRule(text, at, find) {
-  let n = 1;
-  while (text[at + n] === "`") n++;
-  const marker = "`".repeat(n);
-  const end = find(marker, at + n);
-  if (end < 0 || text[end + n] === "`") return { node: marker, end: at + n };
-  const inner = text.slice(at + n, end).replace(/\n/g, " ");
-  const trimmed = /^ .*[^ ].* $/.test(inner) ? inner.slice(1, -1) : inner;
-  return { node: el("code", {}, trimmed), end: end + n };
-}
-
-function pairRule(marker, tag) {
-  return (text, at, find, depth) => {
-    if (!text.startsWith(marker, at) || isSpace(text[at + marker.length])) return null;
-    if (marker[0] === "_" && isWord(text[at - 1])) return null;
-    for (let end = find(marker, at + marker.length + 1); end > 0; end = find(marker, end + 1)) {
-      const after = end + marker.length;
-      const alone = text[after] !== marker[0] && (marker.length > 1 || text[end - 1] !== marker[0]);
-      if (isSpace(text[end - 1]) || !alone || (marker[0] === "_" && isWord(text[after]))) continue;
-      return { node: el(tag, {}, inline(text.slice(at + marker.length, end), depth + 1)),
-          end: after };
-    }
-    return null;
-  };
-}
-
-const firstOf = (...rules) => (...args) => {
-  for (const rule of rules) {
-    const made = rule(...args);
-    if (made) return made;
-  }
-  return null;
-};
-
-function linkRule(text, at, find, depth) {
-  const middle = find("](", at);
-  const end = middle < 0 ? -1 : find(")", middle);
-  if (end < 0) return null;
-  const address = safeAddress(text.slice(middle + 2, end).split(/\s/)[0].replace(/^<|>$/g, ""));
-  const label = text.slice(at + 1, middle);
-  if (!address || label.includes("[")) return null;
-  return { node: linkTo(address, inline(label, depth + 1)), end: end + 1 };
-}
-
-function bareLinkRule(text, at) {
-  if (isWord(text[at - 1]) || !/^https?:\/\//.test(text.slice(at, at + 8))) return null;
-  const found = /^[^\s<>"]+/.exec(text.slice(at, at + 2048))[0].replace(/[.,;:!?'*_)\]]+$/, "");
-  return safeAddress(found) ? { node: linkTo(found, found), end: at + found.length } : null;
-}
-
-function escapeRule(text, at, find) {
-  const next = text[at + 1];
-  if (next === "(" || next === "[") {
-    const end = find(next === "(" ? "\\)" : "\\]", at + 2);
-    return end < 0 ? null
-        : { node: el("code", { class: "math" }, text.slice(at + 2, end).trim()), end: end + 2 };
-  }
-  return next !== undefined && "\\`*_{}#+-.!|~>&$".includes(next)
-      ? { node: next, end: at + 2 } : null;
-}
-
-const INLINE_RULES = {
-  "`": codeRule,
-  "*": firstOf(pairRule("**", "strong"), pairRule("*", "em")),
-  _: firstOf(pairRule("__", "strong"), pairRule("_", "em")),
-  "~": pairRule("~~", "del"),
-  "[": linkRule,
-  h: bareLinkRule,
-  "\\": escapeRule,
-  "\n": () => ({ node: el("br"), end: 0 }),
-};
-
-function inline(text, depth = 0) {
-  const out = document.createDocumentFragment();
-  if (depth > NESTING_MAX || text.length > INLINE_CHARS_MAX) {
-    out.append(text);
-    return out;
-  }
-  const missing = new Set();
-  const find = (marker, from) => {
-    const at = missing.has(marker) ? -1 : text.indexOf(marker, from);
-    if (at < 0) missing.add(marker);
-    return at;
-  };
-  let begin = 0;
-  for (let at = 0; at < text.length;) {
-    const rule = INLINE_RULES[text[at]];
-    const made = rule && rule(text, at, find, depth);
-    if (!made) {
-      at++;
-      continue;
-    }
-    out.append(text.slice(begin, at), made.node);
-    at = begin = made.end || at + 1;
-  }
-  out.append(text.slice(begin));
-  return out;
-}
-
-/* ---- blocks ---- */
 
 const FENCE = /^ {0,3}(`{3,}|~{3,}) *([^`\s]*)/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])( +|$)/;
@@ -157,9 +8,11 @@ const isRule = (line) => /^ {0,3}[-*_]/.test(line) &&
     /^([-*_])\1{2,}$/.test(line.replace(/ /g, ""));
 const isTableRule = (line) => line !== undefined && line.length < 1000 && line.includes("|") &&
     /-/.test(line) && /^[\s|:-]+$/.test(line);
+const MATH_BLOCK = /^ {0,3}(\$\$|\\\[)/;
+const TASK = /^\[([ xX])\] +/;
 const isBlank = (line) => line.trim() === "";
 const startsBlock = (line) => FENCE.test(line) || /^#{1,6} /.test(line) || /^ {0,3}>/.test(line) ||
-    ITEM.test(line) || isRule(line);
+    ITEM.test(line) || isRule(line) || MATH_BLOCK.test(line);
 
 /* A taker gets all lines and its position, and returns {end, make}; make() builds the node. */
 function takeFence(lines, at) {
@@ -168,15 +21,65 @@ function takeFence(lines, at) {
   while (end < lines.length &&
       !(lines[end].trim().startsWith(marker) &&
       lines[end].trim().replaceAll(marker[0], "") === "")) end++;
-  const code = lines.slice(at + 1, end).join("\n");
-  return { end: end + 1, make: () => codeBlock(code, language) };
+  const code = lines.slice(at + 1, end).join("\n"), open = end >= lines.length;
+  const isMath = language === "math" && !open;
+  return { end: end + 1, open, code, language,
+    make: () => (isMath ? mathBlock(code) : codeBlock(code, language, open)) };
 }
 
-function codeBlock(code, language) {
-  const copy = iconButton("copy", "Copy this code", () => copyText(code, copy));
-  return el("div", { class: "codeblock" },
+/* Lines from $$ to $$, or from \[ to \]. A blank line ends the search: then it is no formula. */
+function takeMath(lines, at) {
+  const begin = MATH_BLOCK.exec(lines[at]);
+  const mark = begin[1] === "$$" ? "$$" : "\\]";
+  let end = at, from = begin[0].length;
+  const isOver = (i) => i > at && isBlank(lines[i]) && i + 1 < lines.length; // the last may grow
+  for (; end < lines.length && !isOver(end); end++, from = 0) {
+    const found = lines[end].indexOf(mark, from);
+    if (found < 0) continue;
+    if (!/^[\s.,;]*$/.test(lines[end].slice(found + 2))) return null; // text follows: inline.js
+    const source = lines.slice(at, end + 1).join("\n").trim().slice(2);
+    const last = source.lastIndexOf(mark);
+    return { end: end + 1, make: () => mathBlock(source.slice(0, last), source.slice(last + 2)) };
+  }
+  if (end < lines.length) return null;
+  const source = lines.slice(at, end).join("\n"); // the end of the formula is not here yet
+  return { end, open: true, make: () => el("p", {}, el("code", { class: "math" }, source)) };
+}
+
+const mathBlock = (source, after = "") =>
+  el("div", { class: "mathblock", tabindex: "0" }, formula(source, true), after.trim());
+
+/* Groups of lines, so that the browser lays out only the last group again when code grows. */
+const GROUP_LINES = 200;
+
+function appendCode(parent, text) {
+  const lines = text ? text.split(/(?<=\n)/) : [];
+  while (lines.length) {
+    const last = parent.lastChild;
+    const free = last ? GROUP_LINES - last.lines : 0;
+    const begun = last?.lastChild && !last.lastChild.data.endsWith("\n");
+    if (free <= 0 && !begun) {
+      parent.append(el("span", { class: "lines" }));
+      parent.lastChild.lines = 0;
+      continue;
+    }
+    const now = lines.splice(0, Math.max(1, free)); // a begun line belongs to its group
+    last.append(now.join(""));
+    last.lines += now.length - (begun ? 1 : 0);
+  }
+}
+
+function codeBlock(code, language, open) {
+  const copy = iconButton("copy", "Copy this code", () => copyText(node.code, copy));
+  const tokens = open ? null : highlighted(code, language);
+  const inner = el("code", {}, ...(tokens ? tokenNodes(tokens) : []));
+  if (!tokens) appendCode(inner, code);
+  const node = el("div", { class: "codeblock" },
       el("div", { class: "codehead" }, el("span", {}, language || "text"), copy),
-    el("pre", { tabindex: "0" }, el("code", {}, code)));
+      el("pre", { tabindex: "0", role: "region", "aria-label": "Code, " + (language || "text") },
+          inner));
+  node.code = code;
+  return node;
 }
 
 function takeHeading(lines, at) {
@@ -231,14 +134,18 @@ function takeItem(lines, at) {
   return { end, inner };
 }
 
+/* A longer list continues in another block, so that a list that grows is not built again as a
+ * whole. */
+const LIST_ITEMS_MAX = 100;
+
 function takeList(lines, at, depth) {
   const ordered = (line) => /\d/.test(ITEM.exec(line)[2]);
   const isOrdered = ordered(lines[at]);
   const start = isOrdered ? parseInt(ITEM.exec(lines[at])[2], 10) : 1;
   const items = [];
   let end = at;
-  while (end < lines.length && ITEM.test(lines[end]) && !isRule(lines[end]) &&
-      ordered(lines[end]) === isOrdered) {
+  while (end < lines.length && items.length < LIST_ITEMS_MAX && ITEM.test(lines[end]) &&
+      !isRule(lines[end]) && ordered(lines[end]) === isOrdered) {
     const item = takeItem(lines, end);
     items.push(item.inner);
     end = item.end;
@@ -250,13 +157,23 @@ function takeList(lines, at, depth) {
 function listNode(items, isOrdered, start, depth) {
   const list = el(isOrdered ? "ol" : "ul", isOrdered && start !== 1 ? { start } : {});
   for (const inner of items) {
+    const task = TASK.exec(inner[0]);
+    if (task) inner[0] = inner[0].slice(task[0].length);
     const parts = blocks(inner, depth + 1);
     const tight = parts.length > 0 && parts[0].text !== undefined;
-    const item = el("li", {}, ...(tight ? [inline(parts[0].text)] : []));
+    const item = el("li", { class: task ? "task" : undefined }, ...(task ? [taskBox(task)] : []),
+        ...(tight ? [inline(parts[0].text)] : []));
     item.append(...parts.slice(tight ? 1 : 0).map((part) => part.make()));
     list.append(item);
   }
   return list;
+}
+
+/* A box that shows a state and cannot be changed. */
+function taskBox([, mark]) {
+  const done = mark !== " ";
+  return el("input", { type: "checkbox", disabled: true, checked: done,
+    "aria-label": done ? "done" : "not done" });
 }
 
 function takeParagraph(lines, at) {
@@ -276,31 +193,63 @@ function takeBlock(lines, at, depth) {
   if (/^ {0,3}>/.test(line)) return takeQuote(lines, at, depth);
   if (ITEM.test(line)) return takeList(lines, at, depth);
   if (line.includes("|") && isTableRule(lines[at + 1])) return takeTable(lines, at);
-  return takeParagraph(lines, at);
+  return (MATH_BLOCK.test(line) && takeMath(lines, at)) || takeParagraph(lines, at);
 }
 
-/* Splits text to [{source, make}] in one pass, without building nodes. */
+/* Splits text to [{source, begin, make}] in one pass, without building nodes; `begin` is the
+ * position in the text. */
 function blocks(lines, depth = 0) {
   const out = [];
+  let begin = 0;
+  const pass = (from, to) => { for (let i = from; i < to; i++) begin += lines[i].length + 1; };
   for (let at = 0; at < lines.length;) {
     if (isBlank(lines[at])) {
-      at++;
+      pass(at, ++at);
       continue;
     }
     const taken = takeBlock(lines, at, depth);
-    out.push({ ...taken, source: lines.slice(at, taken.end).join("\n") });
-    at = taken.end;
+    const end = Math.min(taken.end, lines.length);
+    out.push({ ...taken, begin, source: lines.slice(at, end).join("\n") });
+    pass(at, end);
+    at = end;
   }
   return out;
 }
 
-/* Shows `text` in `parent`; only blocks that changed since the last call are built again. */
-function showMarkdown(parent, text) {
-  const now = blocks(text.replace(/\r\n?/g, "\n").split("\n"));
-  const before = parent.sources || [];
-  let same = 0;
-  while (same < now.length && same < before.length && now[same].source === before[same]) same++;
+/* Whether the code of an open block, whose end is not here yet, only got longer; then its node is
+ * extended. */
+function growCode(node, before, now) {
+  if (!before.open || !now.open || before.code === undefined ||
+      before.language !== now.language || !now.code?.startsWith(before.code)) return false;
+  appendCode(node.querySelector("code"), now.code.slice(before.code.length));
+  node.code = now.code;
+  return true;
+}
+
+/* Shows `text` in `parent`. When the text only got longer, the blocks before the last two cannot
+ * change: only the rest is read again. Of that, only changed blocks are built again. After
+ * `budgetMs` no further block is begun. Returns {made, isWhole}: the new nodes, and whether all of
+ * the text is shown; if not, the caller calls again. */
+function showMarkdown(parent, text, budgetMs = Infinity) {
+  const plain = text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
+  const { text: oldText, blocks: before } = parent.shown ?? { text: "", blocks: [] };
+  if (plain === oldText) return { made: [], isWhole: true };
+  const kept = plain.startsWith(oldText) ? Math.max(0, before.length - 2) : 0;
+  const from = kept ? before[kept].begin : 0;
+  const now = before.slice(0, kept);
+  for (const block of blocks(plain.slice(from).split("\n")))
+    now.push({ ...block, begin: block.begin + from });
+  let same = kept;
+  while (same < now.length && same < before.length && (now[same].source === before[same].source &&
+      now[same].open === before[same].open ||
+      growCode(parent.childNodes[same], before[same], now[same]))) same++;
   while (parent.childNodes.length > same) parent.lastChild.remove();
-  parent.append(...now.slice(same).map((block) => block.make()));
-  parent.sources = now.map((block) => block.source);
+  const end = performance.now() + budgetMs, made = [];
+  for (let i = same; i < now.length && (i === same || performance.now() < end); i++)
+    made.push(now[i].make());
+  parent.append(...made);
+  const built = same + made.length, isWhole = built === now.length;
+  parent.shown = { text: isWhole ? plain : plain.slice(0, now[built].begin),
+    blocks: now.slice(0, built) };
+  return { made, isWhole };
 }

@@ -2,17 +2,19 @@
  * sessionStorage. If the browser stores nothing (private window, storage full), the page says so
  * and continues to work.
  *
- * A chat is {id, at, messages}. A message is {role: "user", text}, or {role: "assistant", state,
- * text, reasoning, calls: [{id, name, arguments, result}], finish, trouble, stats}; state is
- * "running", "done", "stopped" or "failed". */
+ * A chat is {id, at, title, messages}; title is "" until the user renames it. A message is
+ * {role: "user", text}, or {role: "assistant", state, text, reasoning, calls: [{id, name,
+ * arguments, result}], finish, trouble, stats}; state is "running", "done", "stopped" or
+ * "failed". */
 
 const PREFIX = "osprey.1.";
-const CHATS_MAX = 50;
+const CHATS_MAX = 200;
 const SETTINGS = ["system", "temperature", "top_p", "max_tokens", "seed", "tools", "effort",
     "theme", "unfolded"];
 
 const store = {
-  full: false,
+  failed: "", // why the last write failed: "", "full" or "disabled"
+  known: new Set(), // ids of stored chats that this page wrote
 
   read(name, fallback) {
     try {
@@ -22,13 +24,15 @@ const store = {
     }
   },
 
+  /* Whether the value is stored. */
   write(name, value) {
     try {
       localStorage.setItem(PREFIX + name, JSON.stringify(value));
-      this.full = false;
-    } catch {
-      this.full = true;
+      this.failed = "";
+    } catch (e) {
+      this.failed = e.name === "QuotaExceededError" ? "full" : "disabled";
     }
+    return this.failed === "";
   },
 
   settings() {
@@ -41,29 +45,39 @@ const store = {
     this.write("settings", { ...this.settings(), [name]: value });
   },
 
+  chatNames() {
+    try {
+      return Object.keys(localStorage).filter((name) => name.startsWith(PREFIX + "chat."));
+    } catch {
+      return [];
+    }
+  },
+
   /* Newest first. */
   chats() {
     const found = [];
-    try {
-      for (const name of Object.keys(localStorage)) {
-        const chat = name.startsWith(PREFIX + "chat.") ? this.read(name.slice(PREFIX.length), null)
-            : null;
-        if (chat && Array.isArray(chat.messages)) found.push(chat);
-      }
-    } catch {
-      return [];
+    for (const name of this.chatNames()) {
+      const chat = readChat(this.read(name.slice(PREFIX.length), null));
+      if (!chat.fault) found.push(chat);
     }
     return found.sort((a, b) => b.at - a.at);
   },
 
-  save(chat) {
-    if (chat.messages.length === 0) return;
-    chat.at = Date.now();
-    this.write("chat." + chat.id, chat);
-    for (const old of this.chats().slice(CHATS_MAX)) this.drop(old.id);
+  /* Stores a chat with its time; the oldest chats beyond CHATS_MAX are deleted. */
+  save(chat, at = Date.now()) {
+    if (chat.messages.length === 0 || chat.isDeleted) return true;
+    chat.at = at;
+    const isStored = this.write("chat." + chat.id, chat);
+    if (isStored && !this.known.has(chat.id)) {
+      this.known.add(chat.id);
+      if (this.chatNames().length > CHATS_MAX)
+        for (const old of this.chats().slice(CHATS_MAX)) this.drop(old.id);
+    }
+    return isStored;
   },
 
   drop(id) {
+    this.known.delete(id);
     try {
       localStorage.removeItem(PREFIX + "chat." + id);
     } catch { /* nothing is stored */ }
@@ -86,7 +100,7 @@ const store = {
   newChat() {
     const id = Array.from(crypto.getRandomValues(new Uint8Array(8)),
         (b) => b.toString(16).padStart(2, "0")).join("");
-    return { id, at: Date.now(), messages: [] };
+    return { id, at: Date.now(), title: "", messages: [] };
   },
 
   /* The chat of this tab, else the newest one that no other tab is using. */
@@ -109,43 +123,6 @@ function interrupted(chat) {
   return chat;
 }
 
-const titleOf = (chat) =>
-    (chat.messages.find((m) => m.role === "user")?.text || "New chat").slice(0, 120);
-
-/* ---- API requests ---- */
-
-/* Reasoning is sent back with tool calls, where the model needs it. */
-function messagesFor(chat, system) {
-  const out = system ? [{ role: "system", content: system }] : [];
-  for (const m of chat.messages) {
-    if (m.role === "user") out.push({ role: "user", content: m.text });
-    else if (m.calls.length === 0 && m.text) out.push({ role: "assistant", content: m.text });
-    else if (m.calls.length > 0) out.push(...callMessages(m));
-  }
-  return out;
-}
-
-function callMessages(m) {
-  return [
-    {
-      role: "assistant",
-      content: m.text || null,
-      ...(m.reasoning ? { reasoning_content: m.reasoning } : {}),
-      tool_calls: m.calls.map((c) =>
-          ({ id: c.id, type: "function", function: { name: c.name, arguments: c.arguments } })),
-    },
-    ...m.calls.map((c) =>
-        ({ role: "tool", tool_call_id: c.id, content: c.result ?? "(no result)" })),
-  ];
-}
-
-function requestFor(chat, settings, model) {
-  const request = { messages: messagesFor(chat, settings.system), stream: true,
-      stream_options: { include_usage: true } };
-  if (model) request.model = model;
-  for (const name of ["temperature", "top_p", "max_tokens", "seed"])
-    if (settings[name] !== "") request[name] = Number(settings[name]);
-  if (settings.effort) request.reasoning_effort = settings.effort;
-  if (settings.tools) request.tools = JSON.parse(settings.tools);
-  return request;
-}
+const TITLE_CHARS_MAX = 120;
+const titleOf = (chat) => (chat.title || chat.messages.find((m) => m.role === "user")?.text ||
+    "New chat").slice(0, TITLE_CHARS_MAX);

@@ -1,8 +1,6 @@
 /* The view of the conversation: one node per message, made once and updated by update(). The
  * actions of the buttons are in main.js (`act`). */
 
-const $ = (id) => document.getElementById(id);
-
 async function copyText(text, button) {
   try {
     await navigator.clipboard.writeText(text);
@@ -16,11 +14,6 @@ async function copyText(text, button) {
     button.focus();
   }
   announce("Copied");
-}
-
-function announce(text) {
-  $("said").textContent = "";
-  $("said").textContent = text;
 }
 
 /* ---- texts ---- */
@@ -56,7 +49,7 @@ function statsTitle(stats) {
 /* ---- a message ---- */
 
 function userNode(message, isLast, act) {
-  const node = el("article", { class: "turn mine", "aria-label": "You" },
+  const node = el("article", { class: "turn mine" }, el("h2", { class: "unseen" }, "You"),
       el("div", { class: "said" }, message.text));
   const actions = el("div", { class: "actions" });
   const copy = iconButton("copy", "Copy your message", () => copyText(message.text, copy));
@@ -66,41 +59,69 @@ function userNode(message, isLast, act) {
   return node;
 }
 
+const STEP_MS = 40; // of building nodes without a pause
+const PAUSE_MS = 10;
+
 /* Parts are made when they have content and are then updated in place, so that the selection and
  * the folding of the user remain. */
 class AnswerView {
   constructor(message, act) {
     this.message = message;
     this.act = act;
-    this.node = el("article", { class: "turn theirs", "aria-label": "Answer" });
+    this.node = el("article", { class: "turn theirs" });
+    this.heading = el("h2", { class: "unseen" }, "Answer");
     this.working = el("p", { class: "working" }, "Waiting");
     this.prose = el("div", { class: "prose" });
+    this.fresh = []; // nodes whose formulas were not measured
     this.calls = el("div");
     this.end = el("div");
-    this.node.append(this.working, this.prose, this.calls, this.end);
+    this.node.append(this.heading, this.working, this.prose, this.calls, this.end);
   }
 
   update(isLast) {
     const m = this.message;
-    this.node.setAttribute("aria-busy", String(m.state === "running"));
     this.showReasoning(m);
     this.working.hidden = m.state !== "running" || Boolean(m.reasoning || m.text || m.calls.length);
-    showMarkdown(this.prose, m.text);
+    this.showProse();
     this.showCalls(m, isLast);
     this.end.replaceChildren(...this.endParts(m, isLast));
+  }
+
+  /* A long text is shown in several steps, so that the page stays responsive. */
+  showProse() {
+    const m = this.message, follow = this.rest && view.isAtEnd();
+    const { made, isWhole } = showMarkdown(this.prose, m.text, STEP_MS);
+    this.fresh.push(...made);
+    if (this.node.isConnected) for (const node of this.fresh.splice(0)) mathFont.fit(node);
+    this.node.setAttribute("aria-busy", String(m.state === "running" || !isWhole));
+    this.speak(m.state !== "running" && isWhole);
+    if (follow) view.toEnd();
+    clearTimeout(this.rest);
+    const goesOn = !isWhole && this.node.isConnected;
+    this.rest = goesOn ? setTimeout(() => this.showProse(), PAUSE_MS) : 0;
+  }
+
+  /* The last block of a running answer may still grow. */
+  speak(isOver) {
+    if (this.message.state === "running") this.isSpoken = true;
+    if (!this.isSpoken) return;
+    const n = this.prose.childNodes.length;
+    speech.upTo(this.prose, isOver ? n : n - 1);
+    this.isSpoken = !isOver;
   }
 
   showReasoning(m) {
     if (!m.reasoning) return;
     if (!this.reasoning) {
-      this.thoughts = el("div", { class: "thoughts", tabindex: "0" });
+      this.thoughts = el("div", { class: "thoughts", tabindex: "0", role: "region",
+        "aria-label": "Reasoning" });
       this.summary = el("summary");
       this.reasoning = el("details",
           { class: "reasoning", open: store.settings().unfolded === "yes" }, this.summary,
           this.thoughts);
       this.summary.addEventListener("click",
           () => store.setting("unfolded", this.reasoning.open ? "" : "yes"));
-      this.node.prepend(this.reasoning);
+      this.heading.after(this.reasoning);
     }
     const isThinking = m.state === "running" && !m.text && !m.calls.length;
     this.summary.className = isThinking ? "working" : "";
@@ -114,7 +135,7 @@ class AnswerView {
 
   showCalls(m, isLast) {
     const wants = m.state === "done" && isLast && m.calls.length > 0;
-    const key = JSON.stringify([m.calls, wants]);
+    const key = JSON.stringify([m.calls.map(({ draft, ...call }) => call), wants]);
     if (key === this.callsKey) return;
     this.callsKey = key;
     this.calls.replaceChildren(...m.calls.map((call) => this.callNode(call, wants)));
@@ -126,14 +147,26 @@ class AnswerView {
   callNode(call, wants) {
     const node = el("section", { class: "call", "aria-label": "Call of " + call.name },
         el("p", { class: "call-name" }, call.name),
-      el("pre", { tabindex: "0" }, el("code", {}, indented(call.arguments))));
+      codeBox("Arguments", indented(call.arguments), "json"));
     if (call.result !== undefined)
       node.append(el("details", {}, el("summary", {}, "Result"),
-        el("pre", { tabindex: "0" }, el("code", {}, call.result))));
+        codeBox("Result", call.result, "json")));
     else if (wants)
-      node.append(el("label", {}, "Result", el("textarea",
-          { rows: "2", spellcheck: "false", oninput: (e) => { call.draft = e.target.value; } })));
+      node.append(el("label", {}, "Result", this.resultField(call)));
     return node;
+  }
+
+  resultField(call) {
+    const field = el("textarea", { rows: "2", spellcheck: "false",
+      placeholder: "What the function returns",
+      oninput: () => { call.draft = field.value; this.act.keepDraft(); },
+      onkeydown: (e) => {
+        if (e.key !== "Enter" || !(e.ctrlKey || e.metaKey)) return;
+        e.preventDefault();
+        this.act.sendResults(this.message);
+      } });
+    field.value = call.draft ?? "";
+    return field;
   }
 
   endParts(m, isLast) {
@@ -172,6 +205,12 @@ class AnswerView {
   }
 }
 
+function codeBox(label, text, language) {
+  const tokens = highlighted(text, language);
+  return el("pre", { tabindex: "0", role: "region", "aria-label": label },
+      el("code", {}, ...(tokens ? tokenNodes(tokens) : [text])));
+}
+
 function indented(json) {
   try {
     return JSON.stringify(JSON.parse(json), null, 2);
@@ -193,11 +232,15 @@ const view = {
         [m, this.answers.get(m) ?? new AnswerView(m, act)]));
     $("log").replaceChildren(...messages.map((m, i) => {
       if (m.role === "user") return userNode(m, i === lastUser, act);
-      this.update(m, i === messages.length - 1);
       return this.answers.get(m).node;
     }));
+    messages.forEach((m, i) => this.update(m, i === messages.length - 1));
     $("welcome").hidden = messages.length > 0;
-    document.title = messages.length ? titleOf(chat).slice(0, 60) + " · osprey" : "osprey";
+    this.showTitle(chat);
+  },
+
+  showTitle(chat) {
+    document.title = chat.messages.length ? titleOf(chat).slice(0, 60) + " · osprey" : "osprey";
   },
 
   update(message, isLast = true) {

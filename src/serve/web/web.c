@@ -10,18 +10,39 @@
 
 #include "base/rng.h"
 
-enum { PAGE_BYTES_MAX = 256 << 10, NONCE_BYTES = 33, POLICY_BYTES_MAX = 512 };
+enum { PAGE_BYTES_MAX = 400 << 10, NONCE_BYTES = 33, POLICY_BYTES_MAX = 512 };
 
-#define PART(path) ".incbin \"src/serve/web/" path "\"\n"
+#define FILE_TEXT(path)   ".incbin \"src/serve/web/" path "\"\n"
+#define TEXT(name, parts) name ":\n" parts ".byte 0\n"
+#define SCRIPTS                                                                                    \
+    FILE_TEXT("dom.js")                                                                            \
+    FILE_TEXT("math_symbols.js")                                                                   \
+    FILE_TEXT("math_nodes.js")                                                                     \
+    FILE_TEXT("math_commands.js")                                                                  \
+    FILE_TEXT("math.js")                                                                           \
+    FILE_TEXT("math_fallback.js")                                                                  \
+    FILE_TEXT("highlight_languages.js")                                                            \
+    FILE_TEXT("highlight.js")                                                                      \
+    FILE_TEXT("inline.js")                                                                         \
+    FILE_TEXT("markdown.js")                                                                       \
+    FILE_TEXT("stream.js")                                                                         \
+    FILE_TEXT("store.js")                                                                          \
+    FILE_TEXT("request.js")                                                                        \
+    FILE_TEXT("chat_files.js")                                                                     \
+    FILE_TEXT("speech.js")                                                                         \
+    FILE_TEXT("view.js")                                                                           \
+    FILE_TEXT("chats.js")                                                                          \
+    FILE_TEXT("settings.js")                                                                       \
+    FILE_TEXT("shortcuts.js")                                                                      \
+    FILE_TEXT("main.js")
+
+/* clang-format off */
 __asm__(".pushsection .rodata\n"
-        "web_page:\n" PART("page.html") ".byte 0\n"
-                                        "web_style:\n" PART(
-                                            "style.css") ".byte 0\n"
-                                                         "web_script:\n" PART("markdown.js")
-                                                             PART("stream.js") PART("store.js")
-                                                                 PART("view.js") PART(
-                                                                     "main.js") ".byte 0\n"
-                                                                                ".popsection\n");
+        TEXT("web_page", FILE_TEXT("page.html"))
+        TEXT("web_style", FILE_TEXT("style.css"))
+        TEXT("web_script", SCRIPTS)
+        ".popsection\n");
+/* clang-format on */
 #define HERE __attribute__((visibility("hidden")))
 extern HERE const char web_page[], web_style[], web_script[];
 
