@@ -13,7 +13,7 @@ def test_question_and_answer(osprey, open_chat):
     chat.ask("What is the capital of France?")
     answer = chat.done()
     assert answer.locator(".prose").inner_text() == "Paris"
-    assert "tok/s" in answer.locator(".stats").inner_text() and "time to first token" in answer.locator(".stats").inner_text()
+    assert "tokens" in answer.locator(".stats").inner_text() and "time to first token" in answer.locator(".stats").inner_text()
     folded = answer.locator("details.reasoning")
     assert folded.get_attribute("open") is None and not folded.locator(".thoughts").is_visible()
     folded.locator("summary").click()
@@ -37,7 +37,11 @@ def test_conversation_outlives_the_page(osprey, open_chat):
     chat.page.click("#chat-list .pick >> text=Italy")
     assert chat.page.locator(".theirs .prose").inner_text() == "Rome"
     chat.page.click("#open-chats")
-    chat.page.click("#chat-list [aria-label='Delete this chat']")
+    chat.page.click("#chat-list .more-actions")
+    chat.page.click("#chat-list >> text=Delete")
+    assert chat.page.locator(".turn").count() == 0
+    chat.page.keyboard.press("Escape")
+    chat.page.click("#open-chats")
     assert chat.page.inner_text("#chat-list") == "No chats yet."
 
 
@@ -154,7 +158,7 @@ def test_keyboard_alone(osprey, open_chat):
         if seen[-1] == "send":
             break
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", seen[-1]
-    assert seen[:5] == ["Skip to the message field", "new", "open-chats", "theme", "open-settings"]
+    assert seen[:6] == ["Skip to the message field", "new", "open-chats", "theme", "open-shortcuts", "open-settings"]
     assert seen[-3:] == ["entry", "effort", "send"]
     page.focus("#open-settings")
     page.keyboard.press("Enter")
@@ -214,7 +218,7 @@ def test_tool_call_and_result(stand_in, open_chat):
     chat.page.click("#tools-part summary")
     chat.page.fill("[name=tools]", "[{")
     chat.page.click("#settings-form .primary")
-    assert "not JSON" in chat.page.inner_text("#settings-error")
+    assert "not valid JSON" in chat.page.inner_text("#settings-error")
     chat.page.fill("[name=tools]", tool)
     chat.page.click("#settings-form .primary")
     stand_in.scripts += [calls, lambda answer: answer.text("It is sunny in Oslo.")]

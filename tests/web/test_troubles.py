@@ -162,13 +162,17 @@ def test_markdown(stand_in, open_chat):
                    ("blockquote", 1), ("pre", 1), ("hr", 1)):
         assert tags.count(tag) == n, (tag, n, tags)
     text = prose.inner_text()
-    for part in ("snake_case_name", "2 * 3 * 4", "*stars*", "a | b", "# **not bold**", "a_1^2", "Last **unclosed"):
+    for part in ("snake_case_name", "2 * 3 * 4", "*stars*", "a | b", "# **not bold**", "Last **unclosed"):
         assert part in text, part
     assert prose.locator("td.to-end").count() == 2
+    assert prose.locator("math").get_attribute("alttext") == "a_1^2"
+    assert prose.locator("pre .t-keyword").all_inner_texts() == ["def", "return"]
 
 
 @pytest.mark.parametrize("text", ["*" * 30000, "`" * 20001, "[" * 20000, "> " * 5000, "- " * 5000, "|" * 20000 + "\n" + "|-" * 9000,
-                                  "_a" * 9000, "\\(" * 9000, "#" * 20000, "   \n" * 9000, "**a " * 5000, "](" * 9000 + "["])
+                                  "_a" * 9000, "\\(" * 9000, "#" * 20000, "   \n" * 9000, "**a " * 5000, "](" * 9000 + "[",
+                                  "$a " * 9000, "$$" * 9000, "$" * 20000, "$x$" * 6000, "\\(" + "{" * 9000 + "\\)", "$$\n" + "\\frac" * 1500 + "\n$$",
+                                  "```js\n" + "`" * 50000 + "\n```", "- [x] " * 5000, "![" * 9000])
 def test_texts_that_are_meant_to_hurt(stand_in, open_chat, text):
     """Each is shown, and takes no more than a moment a frame."""
     chat = open_chat(stand_in.url)
