@@ -97,6 +97,15 @@ HOSTILE = """<script>window.hurt = 1</script> <img src=x onerror="window.hurt = 
 
 <iframe srcdoc="<script>parent.hurt = 5</script>"></iframe> <style>body { display: none }</style>
 
+$\\text{<img src=x onerror="window.hurt=6">}$ and $\\href{javascript:window.hurt=7}{x}$ and $\\textcolor{red" onload="window.hurt=8}{x}$
+and $\\style{position:fixed}{x}$
+
+$$
+\\text{<script>window.hurt = 9</script>} \\class{<b>}{x} <img>
+$$
+
+- [x] <input onfocus=window.hurt=10 autofocus>
+
 [ok](https://example.org/a_b_c) and `<b>code</b>` and data:text/html,<script>1</script>
 """
 
@@ -109,7 +118,10 @@ def test_text_is_only_text(stand_in, open_chat):
     chat.ask(HOSTILE)
     answer = chat.done()
     assert chat.page.evaluate("window.hurt") is None
-    assert answer.locator("script, img, iframe, style, object, form").count() == 0
+    assert answer.locator("script, img, iframe, style, object, form, [onload], [onerror], [onfocus]").count() == 0
+    assert answer.locator("input").count() == 1 and answer.locator("math").count() == 5
+    kinds = answer.locator("math, math *").evaluate_all("(all) => [...new Set(all.flatMap((e) => [...e.attributes].map((a) => a.name)))].sort()")
+    assert set(kinds) <= {"alttext", "class", "display", "mathcolor", "stretchy", "form", "lspace", "rspace", "mathvariant"}
     assert answer.locator("pre code").inner_text() == "</code></pre><script>window.hurt = 4</script>"
     links = answer.locator(".prose a").evaluate_all("(all) => all.map((a) => [a.getAttribute('href'), a.rel])")
     assert ["https://example.org/a_b_c", "noopener noreferrer"] in links
