@@ -113,6 +113,17 @@ def test_text_is_shown_in_steps(scripts):
     assert made[0] == list(range(1, 100)) and made[1] is True
 
 
+def test_fault_in_a_block_shows_its_source(scripts):
+    made = scripts.call("""(text) => {
+        LANGUAGES.set("faulty", { comments: ["("], strings: [], more: [], words: new Set() });
+        const box = document.createElement("div");
+        showMarkdown(box, text);
+        LANGUAGES.delete("faulty");
+        return [box.inner, console.errors.splice(0).length];
+    }""", "before\n\n```faulty\ncode\n```\n\nafter")
+    assert made == ['<p>before</p><p class="source">```faulty\ncode\n```</p><p>after</p>', 1]
+
+
 def test_long_list_is_several_blocks(scripts):
     made = scripts.call(SHOW, "\n".join(f"{i}. item" for i in range(1, 251)))
     assert made.count("<ol") == 3 and '<ol start="101">' in made and '<ol start="201">' in made and made.count("<li>") == 250

@@ -58,6 +58,7 @@ globalThis.document = {
   createElementNS: (space, name) => new Element(name),
   createDocumentFragment: () => new Element("#fragment"),
 };
+globalThis.console = { errors: [], error(...parts) { this.errors.push(parts.join(" ")); } };
 globalThis.performance = { now: () => Date.now() };
 globalThis.structuredClone = (value) => JSON.parse(JSON.stringify(value));
 globalThis.crypto = { getRandomValues: (bytes) => bytes.map(() => Math.floor(Math.random() * 256)) };

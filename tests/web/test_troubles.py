@@ -181,6 +181,23 @@ def test_markdown(stand_in, open_chat):
     assert prose.locator("pre .t-keyword").all_inner_texts() == ["def", "return"]
 
 
+def test_formula_without_a_font_for_mathematics(stand_in, open_chat):
+    """Brackets are as high as what they enclose, also where the font cannot stretch them."""
+    chat = open_chat(stand_in.url)
+    chat.page.evaluate("""() => { const sheet = new CSSStyleSheet(); sheet.replaceSync("math { font-family: serif !important; }");
+        document.adoptedStyleSheets = [sheet]; }""")
+    stand_in.scripts.append(lambda answer: answer.text("$$\\begin{pmatrix} 1 \\\\ 2 \\\\ 3 \\\\ 4 \\end{pmatrix}$$\n\nand $\\overline{ABCDEF}$"))
+    chat.ask("a matrix")
+    prose = chat.done()
+    chat.shot("no-math-font")
+    sizes = prose.evaluate("""(p) => ["mtable", "mo[form=prefix]", "mo[form=postfix]"].map((name) =>
+        p.querySelector(name).getBoundingClientRect().height)""")
+    assert sizes[0] > 60 and min(sizes[1:]) > 0.8 * sizes[0], sizes
+    widths = prose.evaluate("""(p) => [p.querySelector("mover").getBoundingClientRect().width,
+        p.querySelector("mover > mo").getBoundingClientRect().width]""")
+    assert widths[1] > 0.6 * widths[0], widths
+
+
 @pytest.mark.parametrize("text", ["*" * 30000, "`" * 20001, "[" * 20000, "> " * 5000, "- " * 5000, "|" * 20000 + "\n" + "|-" * 9000,
                                   "_a" * 9000, "\\(" * 9000, "#" * 20000, "   \n" * 9000, "**a " * 5000, "](" * 9000 + "[",
                                   "$a " * 9000, "$$" * 9000, "$" * 20000, "$x$" * 6000, "\\(" + "{" * 9000 + "\\)", "$$\n" + "\\frac" * 1500 + "\n$$",

@@ -196,6 +196,16 @@ function takeBlock(lines, at, depth) {
   return (MATH_BLOCK.test(line) && takeMath(lines, at)) || takeParagraph(lines, at);
 }
 
+/* A fault of the page in one block must not hide the answer: then its source is shown. */
+function nodeOf(block) {
+  try {
+    return block.make();
+  } catch (e) {
+    console.error("the block is shown as text:", e);
+    return el("p", { class: "source" }, block.source);
+  }
+}
+
 /* Splits text to [{source, begin, make}] in one pass, without building nodes; `begin` is the
  * position in the text. */
 function blocks(lines, depth = 0) {
@@ -246,7 +256,7 @@ function showMarkdown(parent, text, budgetMs = Infinity) {
   while (parent.childNodes.length > same) parent.lastChild.remove();
   const end = performance.now() + budgetMs, made = [];
   for (let i = same; i < now.length && (i === same || performance.now() < end); i++)
-    made.push(now[i].make());
+    made.push(nodeOf(now[i]));
   parent.append(...made);
   const built = same + made.length, isWhole = built === now.length;
   parent.shown = { text: isWhole ? plain : plain.slice(0, now[built].begin),
