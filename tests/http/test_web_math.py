@@ -67,6 +67,9 @@ X, Y, A, B, N = (mi(letter) for letter in "xyabn")
     (r"\overset{a}{b}", f"<mover>{B}{A}</mover>"),
     (r"\boxed{x}", f'<mrow class="boxed">{X}</mrow>'),
     (r"x\,\%", in_row(X, '<mspace width="0.167em"></mspace>', mi("%"))),
+    (r"\ce{H2O}", in_row('<msub><mi mathvariant="normal">H</mi><mn>2</mn></msub>', '<mi mathvariant="normal">O</mi>')),
+    (r"\ce{Na+ ->}", in_row('<mi mathvariant="normal">N</mi>', '<msup><mi mathvariant="normal">a</mi><mo>+</mo></msup>', "<mo>→</mo>")),
+    (r"\Large x", in_row("<mrow></mrow>", X)),
     (r"\nonumber x", in_row("<mrow></mrow>", X)),
 ])
 def test_conversion(scripts, source, expected):
@@ -80,7 +83,8 @@ def test_tables(scripts):
     cases = formula(scripts, r"\begin{cases} 1 & x > 0 \\ 0 & \text{otherwise} \end{cases}")
     assert cases.count('<mtd class="to-left">') == 4 and ">{</mo>" in cases and ">}</mo>" not in cases
     aligned = r"a &= b \\ &= x"
-    for source in (rf"\begin{{aligned}}{aligned}\end{{aligned}}", rf"\begin{{align*}}{aligned}\end{{align*}}", aligned):
+    for source in (rf"\begin{{aligned}}{aligned}\end{{aligned}}", rf"\begin{{align*}}{aligned}\end{{align*}}", aligned,
+                   aligned.replace(r"\\", r"\newline")):
         made = formula(scripts, source)
         assert made.startswith('<mtable displaystyle="true" class="aligned">'), source
         assert made.count('<mtd class="to-right">') == 2 and made.count('<mtd class="to-left">') == 2, source

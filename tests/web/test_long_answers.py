@@ -13,12 +13,13 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("kind", [*LONG, "reasoning"])
 def test_a_long_answer_does_not_block_the_page(stand_in, open_chat, kind):
     """While 300 kB to 1 MB arrive, timers of the page still run between the frames: the longest pause is bounded. The bound is far above
     the pauses of a fast machine; work that is quadratic in the text exceeds it by far."""
-    text = LONG[kind]
+    text, field, box = (LONG["paragraphs"], "reasoning_content", ".thoughts") if kind == "reasoning" else (LONG[kind], "content", ".prose")
     chat = open_chat(stand_in.url)
+    chat.page.evaluate("store.setting('unfolded', 'yes')")
     chat.page.evaluate("""() => { window.pause = 0; let last = performance.now(); setInterval(() => {
         const now = performance.now(); window.pause = Math.max(window.pause, now - last); last = now; }, 10); }""")
 
@@ -26,7 +27,7 @@ def test_a_long_answer_does_not_block_the_page(stand_in, open_chat, kind):
         answer.begin()
         step = len(text) // 400
         for i in range(0, len(text), step):
-            answer.send(chunk({"content": text[i : i + step]}))
+            answer.send(chunk({field: text[i : i + step]}))
         answer.send(chunk({}, "stop"), usage(400), "[DONE]")
 
     stand_in.scripts.append(stream)
@@ -34,7 +35,7 @@ def test_a_long_answer_does_not_block_the_page(stand_in, open_chat, kind):
     chat.page.wait_for_selector(".turn:last-child.theirs[aria-busy=false]", timeout=200_000)
     pause = chat.page.evaluate("window.pause")
     print(f"{kind}: {len(text)} characters, longest pause {pause:.0f} ms")
-    shown = chat.page.evaluate("document.querySelector('.prose').textContent.length")
+    shown = chat.page.locator(box).evaluate("(node) => node.textContent.length")
     assert shown > 0.4 * len(text)
     assert pause < 30_000
     chat.page.fill("#entry", "still here")

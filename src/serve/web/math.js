@@ -12,7 +12,7 @@ class TexError extends Error {}
 
 class TexParser {
   constructor(source) {
-    this.tokens = source.match(TEX_TOKEN) ?? [];
+    this.tokens = source.replace(/\\newline(?![A-Za-z])/g, "\\\\").match(TEX_TOKEN) ?? [];
     this.at = 0;
     this.depth = 0;
     this.font = "";
@@ -84,11 +84,15 @@ class TexParser {
   /* A formula in [ ], as of \sqrt; null if there is none. */
   option() {
     const source = this.rawOption();
-    if (!source) return null;
+    return source ? this.inner(source) : null;
+  }
+
+  /* The node of another source, as part of this formula. */
+  inner(source) {
     return this.deeper(() => {
-      const inner = new TexParser(source);
-      inner.depth = this.depth;
-      return inner.whole();
+      const parser = new TexParser(source);
+      parser.depth = this.depth;
+      return parser.whole();
     });
   }
 

@@ -46,13 +46,11 @@ function bigDelimiter(parser, name) {
 /* Text with $formulas$. */
 function textAtom(parser, name) {
   const kind = { textbf: "bold", textit: "slanted", emph: "slanted", texttt: "code" }[name];
-  const parts = parser.deeper(() => parser.rawArgument().split("$").flatMap((part, i) => {
+  const parts = parser.rawArgument().split("$").flatMap((part, i) => {
     if (part === "") return [];
-    if (i % 2 === 0) return [mathText(part.replace(/\\([#$%&_{} ])/g, "$1"), kind)];
-    const inner = new TexParser(part);
-    inner.depth = parser.depth;
-    return [inner.whole()];
-  }));
+    return i % 2 ? [parser.inner(part)]
+      : [mathText(part.replace(/\\([#$%&_{} ])/g, "$1"), kind)];
+  });
   return atomOf(mathRow(parts));
 }
 
@@ -64,6 +62,15 @@ const limitsAtom = (name) => atomOf(mathEl("mo", { movablelimits: "true", form: 
 function operatorName(parser, name) {
   const text = parser.rawArgument().replace(/\\[,;: ]/g, "\u2009").replace(/\\[A-Za-z]+|[{}]/g, "");
   return name.endsWith("*") ? limitsAtom(text) : functionAtom(text);
+}
+
+/* A chemical formula: numbers after letters are indices, charges are superscripts. */
+function chemistry(parser) {
+  const tex = parser.rawArgument().replace(/<=>|<-->|<->/g, "\\rightleftharpoons ")
+      .replace(/->/g, "\\rightarrow ").replace(/<-/g, "\\leftarrow ")
+      .replace(/\^(\d*[+-]+)/g, "^{$1}").replace(/([A-Za-z)\]])(\d+)/g, "$1_{$2}")
+      .replace(/([A-Za-z)\]}])([+-])(?=\s|$)/g, "$1^{$2}");
+  return atomOf(parser.inner("\\mathrm{" + tex + "}"));
 }
 
 /* ---- over and under ---- */
@@ -212,7 +219,7 @@ const TEX_COMMANDS = new Map(Object.entries({
   pmod: modulo, pod: modulo,
   bmod: () => atomOf(mathEl("mo", { lspace: "0.22em", rspace: "0.22em" }, "mod"), "rel"),
   mod: () => atomOf(mathEl("mo", { lspace: "0.5em", rspace: "0.22em" }, "mod"), "rel"),
-  hspace: length, mspace: length, kern: length, hskip: length, tag: (p) =>
+  ce: chemistry, hspace: length, mspace: length, kern: length, hskip: length, tag: (p) =>
     atomOf(mathEl("mrow", {}, mathGap(2), mathText("(" + p.rawArgument() + ")"))),
   label: unused, vspace: unused,
   phantom: wrapped("mphantom", {}), hphantom: wrapped("mphantom", {}),

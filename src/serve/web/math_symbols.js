@@ -77,7 +77,8 @@ const TEX_SPACES = new Map(Object.entries({ ",": 0.167, thinspace: 0.167, ":": 0
 
 /* Commands without a visible effect here. */
 const TEX_IGNORED = new Set(`nonumber notag displaylimits allowbreak nobreak relax hfill
-  null mathstrut strut protect centering boldmath unboldmath`.split(/\s+/));
+  null mathstrut strut protect centering boldmath unboldmath tiny scriptsize footnotesize small
+  normalsize large Large LARGE huge Huge`.split(/\s+/));
 
 /* The fonts of Unicode's mathematical alphanumerics: the first code point of A, a, 0, Alpha,
  * alpha; the letters in `other` were encoded before these blocks. */
