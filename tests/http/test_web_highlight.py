@@ -35,6 +35,7 @@ def words_of(scripts, code, language):
     ("bash", 'for f in "$@"; do echo ${f#x} --all # note\ndone',
      ["keyword:for", "keyword:in", 'string:"$@"', "keyword:do", "keyword:echo", "name:${f#x}", "meta:--all", "comment:# note", "keyword:done"]),
     ("json", '{"a:b": [1, -2.5, "x", true, null]}', ['name:"a:b"', "number:1", "number:2.5", 'string:"x"', "keyword:true", "keyword:null"]),
+    ("json", '{"k": "x:y"}', ['name:"k"', 'string:"x:y"']),
     ("yaml", "key: value # note\n- other: 'it''s'\n  n: 3\nurl: http://x",
      ["name:key", "comment:# note", "name:- other", "string:'it''s'", "name:n", "number:3", "name:url"]),
     ("toml", '[part]\nkey = "v" # note', ["meta:[part]", "name:key", 'string:"v"', "comment:# note"]),

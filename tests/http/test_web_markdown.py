@@ -48,6 +48,17 @@ def test_growing_text_looks_like_the_whole(scripts, seed):
     assert grown == whole
 
 
+def test_formula_that_grows_over_line_feeds(scripts):
+    """The empty rest after the last line feed is not a blank line: the formula goes on."""
+    made = scripts.call("""(parts) => {
+        const box = document.createElement("div"), whole = document.createElement("div");
+        for (const part of parts) showMarkdown(box, part);
+        showMarkdown(whole, parts.at(-1));
+        return [box.inner, whole.inner, box.childNodes.length];
+    }""", ["$$\n> a\n- b\n", "$$\n> a\n- b\n- c\n$$"])
+    assert made[0] == made[1] and made[2] == 1
+
+
 def test_text_that_changes_is_shown_anew(scripts):
     made = scripts.call("""() => { const box = document.createElement("div");
         for (const text of ["a\\n\\nb\\n\\nc\\n\\nd", "a\\n\\nx", ""]) showMarkdown(box, text);

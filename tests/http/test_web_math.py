@@ -135,7 +135,8 @@ def test_formula_in_a_line(scripts, text, expected):
 
 
 @pytest.mark.parametrize("text", ["between $5 and $6", "$5, or 10$", "US$5 and CA$6", "$5/$6", "$HOME/bin:$PATH", "a $ b $ c", "$5 to 6$ more",
-                                  "$HOME and $USER", "costs $1,000 (or $900)", "$", "$$", "$$$$", "ends with $x", "echo $one$two"])
+                                  "$HOME and $USER", "costs $1,000 (or $900)", "$", "$$", "$$$$", "ends with $x", "echo $one$two",
+                                  "$plain words$ here", "$word$ here"])
 def test_dollars_that_are_no_formula(scripts, text):
     assert inline(scripts, text) == text
 
