@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/process_stats.h"
+#include "serve/responses/response_events.h"
 #include "serve/responses/response_store.h"
 
 enum { METRICS_BYTES_MAX = 256 << 10, LABEL_BYTES_MAX = 1024 };
@@ -80,6 +81,8 @@ static double share(double part, double whole)
     X("osprey:stored_responses", "gauge", "Responses in the store of /v1/responses.", f->stored.n) \
     X("osprey:stored_responses_bytes", "gauge", "Memory of the stored responses.",                 \
       f->stored.n_bytes)                                                                           \
+    X("osprey:background_responses", "gauge", "Background responses that have not finished.",      \
+      backgrounds_running(f->server->backgrounds))                                                 \
     X("osprey:requests_refused_total", "counter", "Requests refused with status 429.",             \
       f->server->n_refused)                                                                        \
     X("osprey:tokenize_requests", "gauge",                                                         \

@@ -11,6 +11,8 @@
 #include "serve/job/job.h"
 #include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
+#include "serve/responses/response_background.h"
+#include "serve/responses/response_events.h"
 #include "serve/responses/response_store.h"
 #include "serve/core/routes.h"
 
@@ -53,6 +55,7 @@ static void on_tick(void *ctx)
         return;
     response_store_tick(s->responses, clock_ns());
     jobs_tick(s);
+    response_background_tick(s);
     status_line_tick(s);
 }
 
@@ -222,6 +225,7 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
                                                      .bytes_max = opt->stored_bytes_max,
                                                      .age_s_max = opt->stored_age_s_max});
     s->calls = call_texts_new(CALL_TEXTS_BYTES_MAX);
+    s->backgrounds = backgrounds_new();
     TRY(set_names(s));
     TRY(conversation_defaults(s));
     if (opt->api_key)
@@ -274,6 +278,7 @@ void serve_close(struct server *s)
     token_jobs_close(s);
     close_engine(s);
     http_free(s->http);
+    backgrounds_free(s->backgrounds);
     response_store_free(s->responses);
     call_texts_free(s->calls);
     for (int i = 0; i < s->n_names; i++)

@@ -566,7 +566,6 @@ def test_truncation_auto(client):
 
 REFUSED = {
     "no such model": ({"input": "x", "model": "gpt-9"}, 404, "model"),
-    "background": ({"input": "x", "background": True}, 400, "background"),
     "truncation word": ({"input": "x", "truncation": "newest"}, 400, "truncation"),
     "truncation auto, too long": ({"input": "word " * 6000, "truncation": "auto"}, 400, None),
     "truncation other": ({"input": "x", "truncation": 3}, 400, "truncation"),

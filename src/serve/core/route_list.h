@@ -25,8 +25,7 @@
       "the number of tokens of a response's prompt")                                               \
     X("POST", "/v1/responses/compact", route_response_compact,                                     \
       "always 400, with the reason: conversations are not compacted")                              \
-    X("POST", "/v1/responses/*/cancel", route_response_cancel,                                     \
-      "always 400: background responses are not supported")                                        \
+    X("POST", "/v1/responses/*/cancel", route_response_cancel, "cancels a background response")    \
     X("GET", "/v1/responses/*/input_items", route_response_items,                                  \
       "the input items of a stored response")                                                      \
     X("GET", "/v1/responses/*", route_response, "a stored response")                               \

@@ -19,6 +19,7 @@ enum {
     CLIENT_SHARE = 4
 };
 
+struct backgrounds;
 struct job;
 struct response_store;
 struct call_texts;
@@ -60,6 +61,7 @@ struct server {
     struct job *poll_next;            /* the next job to poll; NULL: the first one */
     struct response_store *responses; /* the stored responses; owned */
     struct call_texts *calls;         /* texts of calls of /v1/messages; owned */
+    struct backgrounds *backgrounds;  /* the background responses; owned */
     int n_submitting;                 /* jobs that worker threads read and submit */
     int *n_unanswered;         /* (keys.n + 1) requests of each key that have no event yet; owned */
     size_t n_buffered_bytes;   /* of all answers that are sent as one body, summed over the jobs */

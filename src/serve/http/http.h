@@ -153,6 +153,8 @@ void http_respond_buf(struct http_exchange *x, int status, const char *content_t
  * http_stream_write(). */
 void http_stream_begin(struct http_exchange *x, int status, const char *content_type);
 void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes);
+/* Bytes of the stream that the client has not read. */
+size_t http_stream_unread(const struct http_exchange *x);
 /* Sets the static text that is written after HTTP_PING_SECONDS without other output, so that
  * proxies keep the connection. */
 void http_stream_set_ping(struct http_exchange *x, const char *ping);

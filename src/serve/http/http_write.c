@@ -243,6 +243,11 @@ void http_stream_begin(struct http_exchange *x, int status, const char *content_
     buf_release(&head);
 }
 
+size_t http_stream_unread(const struct http_exchange *x)
+{
+    return http_queued(x->conn);
+}
+
 void http_stream_set_ping(struct http_exchange *x, const char *ping)
 {
     x->ping = ping;

@@ -57,6 +57,18 @@ static void job_on_close(void *ctx)
         http_work_cancel(job->work);
 }
 
+void job_stop(struct job *job)
+{
+    job_cancel(job);
+    job->is_detached = false;
+}
+
+/* Whether the answer still has a reader, or is stored. */
+static bool is_wanted(const struct job *job)
+{
+    return job->x || job->is_detached;
+}
+
 static void job_link(struct job *job)
 {
     struct server *s = job->server;
@@ -98,14 +110,27 @@ static void note_usage(const struct job *job, enum osp_finish finish, const stru
     http_exchange_note(job->x, &note);
 }
 
+/* Passes on the last bytes of a job that goes on without its client. */
+static void end_detached(struct job *job, const struct buf *out)
+{
+    job->is_detached = false;
+    job->kind->detached(job, out, true);
+}
+
 /* Answers with job->error: as a response if none has begun, else as the last event of the
  * stream. */
 static void answer_error(struct job *job, struct buf *out)
 {
     struct http_exchange *x = job->x;
-    const struct http_request *r = http_exchange_request(x);
+    const struct http_request *r;
     struct buf json;
 
+    if (job->is_detached) {
+        job->kind->put_error(job, out, "");
+        end_detached(job, out);
+        return;
+    }
+    r = http_exchange_request(x);
     job->x = NULL;
     if (!job->params.stream || !job->has_begun) {
         api_error_respond(x, &job->error);
@@ -177,9 +202,13 @@ static void answer_done(struct job *job, struct buf *out)
     struct http_exchange *x = job->x;
     struct osp_usage usage = job_usage(job);
 
-    if (job->n_choices > 0)
+    if (x && job->n_choices > 0)
         note_usage(job, job->choices[0].finish, &usage);
     job->kind->end(job, out);
+    if (job->is_detached) {
+        end_detached(job, out);
+        return;
+    }
     if (job->params.stream) {
         http_stream_write(x, buf_text(out), out->size_bytes);
         if (job->x)
@@ -268,11 +297,11 @@ static void job_on_event(struct job *job, struct job_choice *c, const struct osp
         c->finish = event->finish;
         c->usage = event->usage;
     }
-    if (job->x)
+    if (is_wanted(job))
         forward_event(job, c, event, is_first, out);
-    if (job->x && !job_count_buffered(job))
+    if (is_wanted(job) && !job_count_buffered(job))
         fail_all(job, out);
-    if (job->x && job->n_finished == job->n_choices)
+    if (is_wanted(job) && job->n_finished == job->n_choices)
         answer_done(job, out);
 }
 
@@ -281,7 +310,7 @@ static void job_fail(struct job *job, struct job_choice *c, enum osp_status st, 
 {
     c->is_finished = true;
     job->n_finished++;
-    if (!job->x)
+    if (!is_wanted(job))
         return;
     api_error_from_status(&job->error, st, osp_error());
     fail_all(job, out);
@@ -325,6 +354,12 @@ static void begin_answer(struct job *job)
     if (job->effort)
         http_add_header(job->x, "x-osprey-reasoning-effort", job->effort);
     job->kind->begin(job, &out);
+    if (job->kind->detach && job->kind->detach(job, &out)) {
+        job->x = NULL;
+        job->is_detached = true;
+        buf_release(&out);
+        return;
+    }
     if (job->params.stream)
         http_stream_begin(job->x, 200, job->kind->stream_type ? job->kind->stream_type : SSE_TYPE);
     if (job->params.stream && job->x)
@@ -386,7 +421,9 @@ static void job_poll(struct job *job)
         all_ok = choice_poll(job, &job->choices[i], &out) && all_ok;
     if (job->n_finished < job->n_choices && job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
-    if (job->n_choices == 0 && job->x)
+    else if (job->n_finished < job->n_choices && job->is_detached)
+        job->kind->detached(job, &out, false);
+    if (job->n_choices == 0 && is_wanted(job))
         answer_done(job, &out);
     if (!all_ok)
         http_wake(job->server->http);
@@ -422,7 +459,7 @@ static void job_abort(struct job *job, const struct api_error *why)
     struct buf out;
 
     job_cancel(job);
-    if (!job->x)
+    if (!is_wanted(job))
         return;
     buf_init(&out, OUT_BYTES_MAX);
     job->error = *why;
@@ -452,7 +489,7 @@ void jobs_tick(struct server *s)
     for (struct job *job = s->jobs; job; job = job->next) {
         if (now_ns < job->deadline_ns)
             continue;
-        s->n_timed_out += job->x != NULL;
+        s->n_timed_out += is_wanted(job);
         job->deadline_ns = UINT64_MAX;
         job_abort(job, &e);
     }

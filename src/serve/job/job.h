@@ -49,6 +49,12 @@ struct job_kind {
     /* On the loop, when the engine has accepted all choices and before the first event: may add
      * headers, and writes the beginning of a stream. */
     void (*begin)(struct job *job, struct buf *out);
+    /* On the loop, after `begin`: true if the job goes on without its client (a background
+     * response). It has then answered job->x, which is not used any more. May be NULL. */
+    bool (*detach)(struct job *job, struct buf *out);
+    /* Of a job that goes on without its client: takes what `on_event`, and at the end `end` or
+     * `put_error`, wrote. */
+    void (*detached)(struct job *job, const struct buf *out, bool is_over);
     /* Handles an event of choices[i], DONE included: writes bytes of the stream, or keeps the
      * event for the whole answer. Never called with ERROR or a canceled DONE. False: no budget
      * (job->budget.is_exhausted) or out of memory. */
@@ -76,6 +82,7 @@ struct job {
     void *state; /* (kind->state_bytes) owned */
     struct server *server;
     struct http_exchange *x; /* NULL once the client has disconnected or has its answer */
+    bool is_detached;        /* goes on without its client, until its answer is complete */
     struct caller caller;
     char *body;
     size_t n_body_bytes;
@@ -104,6 +111,8 @@ struct job {
 
 /* The handler of a route: refuses the exchange, or starts a job that answers it. */
 void job_start(struct server *s, struct http_exchange *x, const struct job_kind *kind);
+/* Cancels a job that goes on without its client; its further events are not handled. */
+void job_stop(struct job *job);
 /* The name of the model that the client used. */
 const char *job_model(const struct job *job);
 /* of all choices, up to their last polled event */

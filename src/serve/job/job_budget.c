@@ -66,7 +66,7 @@ enum osp_status job_check_prompt(struct job *job, const struct osp_request *requ
 
 static size_t buffered_bytes(const struct job *job)
 {
-    return job->params.stream ? 0 : BUDGET_BYTES - job->budget.free_bytes;
+    return job->params.stream && !job->is_detached ? 0 : BUDGET_BYTES - job->budget.free_bytes;
 }
 
 bool job_count_buffered(struct job *job)

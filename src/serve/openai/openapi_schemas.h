@@ -212,8 +212,9 @@
       "'required':['prompt','content']}")                                                          \
     X("Response",                                                                                  \
       "{'type':'object','properties':{'id':{'type':'string'},'object':{'const':'response'},'"      \
-      "created_at':{'type':'number'},'status':{'enum':['completed','incomplete','in_progress','"   \
-      "failed']},'model':{'type':'string'},'output':{'type':'array','items':{'type':'object','"    \
+      "created_at':{'type':'number'},'status':{'enum':['completed','incomplete','queued','"        \
+      "in_progress','failed','cancelled']},'model':{'type':'string'},'output':{'type':'array','"   \
+      "items':{'type':'object','"                                                                  \
       "properties':{'type':{'type':'string'},'id':{'type':'string'},'phase':{'enum':['commentary'" \
       ",'final_answer']}},'required':['type','id']}},'"                                            \
       "usage':{'type':['object','null']},'error':{'type':['object','null']}},'required':['id','"   \

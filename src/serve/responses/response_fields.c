@@ -38,16 +38,6 @@ static enum osp_status refuse(struct request_params *p, const char *name, const 
     return fail(OSP_EUNSUPPORTED, "%s: not supported; remove the field", name);
 }
 
-static enum osp_status read_background(struct request_params *p, const char *name, const json_t *v)
-{
-    (void)p;
-    return json_is_true(v) ? fail(OSP_EUNSUPPORTED,
-                                  "%s: must be false: a response is only generated while its "
-                                  "client is connected; use \"stream\": true for long answers",
-                                  name)
-                           : OSP_OK;
-}
-
 static enum osp_status read_truncation(struct request_params *p, const char *name, const json_t *v)
 {
     const char *how = json_string_value(v);
@@ -159,7 +149,9 @@ const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
     OTHER("previous_response_id", read_string, STRING,
           "The id of a stored response; its conversation precedes the input."),
     BOOL("store", field_ignored, "false: the response is not stored."),
-    BOOL("background", read_background, "Must be false: background responses are not supported."),
+    BOOL("background", field_ignored,
+         "true: the response is returned at once with the status queued, and generated without the "
+         "client, which polls, follows or cancels it by its id."),
     FIELD_INT_ROW("max_output_tokens", FOR_RESPONSES, options.tokens_max, 1, INT_MAX,
                   "The most tokens that may be generated, reasoning included; default: up to the "
                   "context length."),

@@ -9,6 +9,7 @@
 #include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
 #include "serve/fields/json_response_format.h"
+#include "serve/responses/response_events.h"
 #include "serve/responses/response_fields.h"
 #include "serve/responses/response_truncate.h"
 
@@ -231,6 +232,25 @@ static void begin_reading(struct job *job)
     s->input.is_unstored = !s->is_stored;
 }
 
+/* A background response needs the store: its client finds the result there. */
+static enum osp_status begin_background(struct job *job, struct response_state *s)
+{
+    s->is_background = json_is_true(json_object_get(job->json, "background"));
+    if (!s->is_background)
+        return OSP_OK;
+    if (!s->is_stored)
+        return job_refuse(job, fail(OSP_EINVAL, "background: a background response must be stored; "
+                                                "remove \"store\": false, or let the operator set "
+                                                "--max-stored-responses above 0"));
+    s->is_reserved = backgrounds_reserve(job->server->backgrounds);
+    if (s->is_reserved)
+        return OSP_OK;
+    api_error_set(&job->error, 429, "too_many_background_responses",
+                  "%d background responses have not finished, the limit; try again later",
+                  BACKGROUND_RUNNING_MAX);
+    return OSP_EBUSY;
+}
+
 enum osp_status response_submit(struct job *job)
 {
     struct response_state *s = job->state;
@@ -238,6 +258,7 @@ enum osp_status response_submit(struct job *job)
     enum osp_status st;
 
     begin_reading(job);
+    TRY(begin_background(job, s));
     TRY(read_request(job, &chat));
     if (chat)
         st = response_format_explain(json_form_explain(&job->params, job_add_chat(job, chat)));

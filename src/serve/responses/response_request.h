@@ -10,7 +10,9 @@
 /* The state of a job. */
 struct response_state {
     char *owner; /* the bearer token of the request; "": none; owned */
-    bool is_stored;
+    bool is_stored, is_background;
+    bool is_reserved;                       /* counted by backgrounds_reserve() */
+    struct background *background;          /* while the job goes on without its client */
     const struct stored_response *previous; /* a reference; NULL: none */
     struct response_input input;            /* after submission only the items to store */
     struct response_tools tools;            /* after submission only their names */
@@ -29,5 +31,8 @@ CHECKED enum osp_status response_submit(struct job *job);
 
 /* Reads job->json in the same way, and counts the tokens of the prompt instead of submitting it. */
 CHECKED enum osp_status response_count(struct job *job);
+
+/* responses.c: stores the response as it is. */
+void response_keep(struct job *job);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "serve/http/errors.h"
+#include "serve/responses/response_background.h"
 #include "serve/responses/response_request.h"
 #include "serve/core/routes.h"
 
@@ -66,6 +67,38 @@ static bool query(const struct http_exchange *x, const char *name, char out[QUER
 
 /* ---- GET, DELETE, cancel ---- */
 
+/* Reads starting_after, the number of the last event that the client has. False: it is not one. */
+static bool read_start(const struct http_exchange *x, int64_t *after)
+{
+    char value[QUERY_VALUE_BYTES], *end;
+
+    *after = -1;
+    if (!query(x, "starting_after", value))
+        return true;
+    *after = strtoll(value, &end, 10);
+    return value[0] >= '0' && value[0] <= '9' && *end == '\0' && *after < INT32_MAX;
+}
+
+static void follow(struct server *s, struct http_exchange *x, const char *id)
+{
+    const struct stored_response *r;
+    int64_t after;
+
+    if (!read_start(x, &after)) {
+        refuse(x, "starting_after", "must be the sequence_number of an event");
+        return;
+    }
+    if (response_background_follow(s, x, id, after))
+        return;
+    r = find(s, x, id);
+    if (r)
+        refuse(x, "stream",
+               "the events of this response are not kept: only those of background "
+               "responses with \"stream\": true are, until ten minutes after their "
+               "end; get the response without stream");
+    response_store_drop(s->responses, r);
+}
+
 void route_response(struct server *s, struct http_exchange *x, const char *name)
 {
     const struct stored_response *r;
@@ -74,9 +107,11 @@ void route_response(struct server *s, struct http_exchange *x, const char *name)
     size_t n_bytes;
 
     if (query(x, "stream", value) && strcmp(value, "true") == 0) {
-        refuse(x, "stream", "must be false: the events of a stored response are not stored");
+        follow(s, x, name);
         return;
     }
+    if (response_background_get(s, x, name))
+        return;
     r = find(s, x, name);
     if (!r)
         return;
@@ -90,7 +125,8 @@ void route_response_delete(struct server *s, struct http_exchange *x, const char
     const char *owner = response_owner(http_exchange_request(x));
     struct buf body;
 
-    if (!response_store_delete(s->responses, owner, name, clock_ns())) {
+    if (!response_background_delete(s, x, name) &&
+        !response_store_delete(s->responses, owner, name, clock_ns())) {
         refuse_unknown(x, name);
         return;
     }
@@ -102,19 +138,39 @@ void route_response_delete(struct server *s, struct http_exchange *x, const char
     buf_release(&body);
 }
 
-/* Only background responses can be canceled, and this server has none. A client cancels its
- * response by closing the connection. */
+/* Whether the stored response is a background response; its JSON was written by response_put(). */
+static bool is_background(const struct stored_response *r)
+{
+    static const char member[] = "\"background\":";
+    size_t n_bytes;
+    const char *at = strstr(stored_json(r, &n_bytes), member); /* in front of all repeated fields */
+
+    return at && strncmp(at + sizeof member - 1, "true", 4) == 0;
+}
+
+/* A background response that has finished is returned as it is. Of another response the client
+ * waits for the answer, and cancels it by closing the connection. */
 void route_response_cancel(struct server *s, struct http_exchange *x, const char *name)
 {
-    const struct stored_response *r = find(s, x, name);
+    const struct stored_response *r;
     struct api_error e;
+    const char *json;
+    size_t n_bytes;
 
+    if (response_background_cancel(s, x, name))
+        return;
+    r = find(s, x, name);
     if (!r)
         return;
-    api_error_set(&e, 400, "invalid_value",
-                  "Cannot cancel a synchronous response: this server has no background responses; "
-                  "close the connection to cancel a response.");
-    api_error_respond(x, &e);
+    if (is_background(r)) {
+        json = stored_json(r, &n_bytes);
+        http_respond(x, 200, "application/json", json, n_bytes);
+    } else {
+        api_error_set(&e, 400, "invalid_value",
+                      "Cannot cancel a synchronous response: only responses with \"background\": "
+                      "true can be canceled by their id; close the connection instead.");
+        api_error_respond(x, &e);
+    }
     response_store_drop(s->responses, r);
 }
 

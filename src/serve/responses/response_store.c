@@ -69,7 +69,7 @@ static void slot_remove(struct response_store *s, struct slot *slot)
 }
 
 /* Constant time, so that the time does not reveal a prefix of the owner's token. */
-static bool same_owner(const char *a, const char *b)
+bool response_same_owner(const char *a, const char *b)
 {
     size_t n_a = strlen(a), n_b = strlen(b);
     unsigned char difference = n_a != n_b;
@@ -84,7 +84,7 @@ static struct slot *lookup(struct response_store *s, const char *owner, const ch
 {
     for (struct slot *slot = *bucket_of(s, id); slot; slot = slot->next)
         if ((slot->item >= 0) == is_item && strcmp(slot->id, id) == 0 &&
-            same_owner(owner, slot->of->owner))
+            response_same_owner(owner, slot->of->owner))
             return slot;
     return NULL;
 }

@@ -49,6 +49,9 @@ struct response_entry {
     const struct stored_response *previous; /* NULL: no previous response */
 };
 
+/* Compares two owners in constant time. */
+bool response_same_owner(const char *a, const char *b);
+
 struct response_store *response_store_new(const struct response_limits *limits);
 /* accepts NULL; all references must have been dropped */
 void response_store_free(struct response_store *s);

@@ -34,6 +34,7 @@ void response_writer_release(struct response_writer *w)
     free(w->items);
     free(w->call_id);
     free(w->name);
+    free(w->failure);
     *w = (struct response_writer){0};
 }
 
@@ -71,26 +72,29 @@ static bool is_cut(const struct response_writer *w)
     return w->finish == OSP_FINISH_LENGTH;
 }
 
-static const char *status_of(const struct response_writer *w)
+const char *response_status(const struct response_writer *w)
 {
+    if (w->failure)
+        return "failed";
+    if (w->is_cancelled)
+        return "cancelled";
     if (!w->is_done)
-        return "in_progress";
+        return w->is_background && !w->has_begun ? "queued" : "in_progress";
     return is_cut(w) ? "incomplete" : "completed";
 }
 
-/* failure: the JSON of "error"; NULL: null. */
-static void put_object(const struct response_writer *w, const char *status, const char *failure,
-                       struct buf *out)
+void response_put(const struct response_writer *w, struct buf *out)
 {
+    const char *status = response_status(w);
+
     buf_printf(out, "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,\"completed_at\":",
                w->id, (long long)w->created_unix_s);
     if (strcmp(status, "completed") == 0)
         buf_printf(out, "%lld", (long long)w->completed_unix_s);
     else
         buf_puts(out, "null");
-    buf_printf(out,
-               ",\"status\":\"%s\",\"background\":false,\"error\":%s,\"incomplete_details\":%s",
-               status, failure ? failure : "null",
+    buf_printf(out, ",\"status\":\"%s\",\"background\":%s,\"error\":%s,\"incomplete_details\":%s",
+               status, w->is_background ? "true" : "false", w->failure ? w->failure : "null",
                w->is_done && is_cut(w) ? "{\"reason\":\"max_output_tokens\"}" : "null");
     buf_puts(out, ",\"model\":");
     reply_put_string(out, w->model);
@@ -103,11 +107,6 @@ static void put_object(const struct response_writer *w, const char *status, cons
     else
         buf_puts(out, "null");
     buf_puts(out, "}");
-}
-
-void response_put(const struct response_writer *w, struct buf *out)
-{
-    put_object(w, status_of(w), NULL, out);
 }
 
 /* ---- the events of a stream ---- */
@@ -123,7 +122,7 @@ static void emit_response(struct response_writer *w, const char *type, struct bu
 void response_begin(struct response_writer *w, struct buf *out)
 {
     emit_response(w, "response.created", out);
-    emit_response(w, "response.in_progress", out);
+    emit_response(w, w->is_background ? "response.queued" : "response.in_progress", out);
 }
 
 static bool on_done(struct response_writer *w, const struct osp_event *event, struct buf *out)
@@ -137,8 +136,17 @@ static bool on_done(struct response_writer *w, const struct osp_event *event, st
     return true;
 }
 
+static void leave_queue(struct response_writer *w, struct buf *out)
+{
+    w->has_begun = true;
+    if (w->is_background && w->streams)
+        emit_response(w, "response.in_progress", out);
+}
+
 bool response_on_event(struct response_writer *w, const struct osp_event *event, struct buf *out)
 {
+    if (!w->has_begun)
+        leave_queue(w, out);
     switch (event->kind) {
     case OSP_EVENT_REASONING:
         return response_add_text(w, ITEM_REASONING, event, out);
@@ -177,9 +185,17 @@ void response_fail(struct response_writer *w, const char *message, struct buf *o
     buf_puts(&failure, "{\"code\":\"server_error\",\"message\":");
     reply_put_string(&failure, message);
     buf_puts(&failure, "}");
-    response_begin_event(w, "response.failed", out);
-    buf_puts(out, ",\"response\":");
-    put_object(w, "failed", buf_text(&failure), out);
-    response_end_event(out);
+    w->failure = buf_take(&failure);
     buf_release(&failure);
+    if (w->streams)
+        emit_response(w, "response.failed", out);
+}
+
+/* The API has no event of its own for this; the response in it has the status. */
+void response_cancel(struct response_writer *w, struct buf *out)
+{
+    (void)!response_close_item(w, true, out); /* no budget: the response ends without this item */
+    w->is_cancelled = true;
+    if (w->streams)
+        emit_response(w, "response.incomplete", out);
 }

@@ -35,13 +35,16 @@ struct response_writer {
     bool streams;
     bool include_encrypted; /* also send reasoning as encrypted_content */
     bool include_summary;   /* also send reasoning as summary */
+    bool is_background;
 
     char id[RESPONSE_ID_BYTES]; /* "resp_..." */
     int64_t created_unix_s, completed_unix_s;
     int64_t n_events;       /* events of the stream so far */
     enum osp_finish finish; /* valid after DONE */
     struct osp_usage usage;
-    bool is_done;
+    bool has_begun; /* the engine has sent an event: the request has left the queue */
+    bool is_done, is_cancelled;
+    char *failure; /* JSON of "error" of a failed response; NULL: it has not failed; owned */
 
     enum response_item_kind open;
     bool is_preamble; /* the open message is a preamble */
@@ -72,8 +75,11 @@ CHECKED bool response_on_event(struct response_writer *w, const struct osp_event
                                struct buf *out);
 /* After DONE: writes the last event of a stream, or the whole response. */
 void response_end(struct response_writer *w, struct buf *out);
-/* Writes the event that ends a failed stream. */
+/* The response has failed, or its client has canceled it. Writes the last events of a stream. */
 void response_fail(struct response_writer *w, const char *message, struct buf *out);
+void response_cancel(struct response_writer *w, struct buf *out);
+/* "queued", "in_progress", "completed", "incomplete", "failed" or "cancelled" */
+const char *response_status(const struct response_writer *w);
 /* Writes the current response object. */
 void response_put(const struct response_writer *w, struct buf *out);
 

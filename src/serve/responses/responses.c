@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "serve/openai/openapi.h"
+#include "serve/responses/response_background.h"
+#include "serve/responses/response_events.h"
 #include "serve/responses/response_fields.h"
 #include "serve/responses/response_request.h"
 #include "serve/core/routes.h"
@@ -34,6 +36,7 @@ static void begin(struct job *job, struct buf *out)
     w->streams = job->params.stream;
     w->include_encrypted = s->include_encrypted;
     w->include_summary = s->include_summary;
+    w->is_background = s->is_background;
     if (job->params.options.logprobs)
         w->tokenizer = osp_model_tokenizer(job->server->loading.result.model);
     if (w->streams)
@@ -85,7 +88,7 @@ static bool put_entry(struct job *job, const struct buf *json, const struct buf 
                               clock_ns());
 }
 
-static void keep(struct job *job)
+void response_keep(struct job *job)
 {
     struct response_state *s = job->state;
     struct response_item *items = NULL;
@@ -120,7 +123,7 @@ static void end(struct job *job, struct buf *out)
     if (job->n_choices == 0)
         finish_empty(&s->writer, out);
     if (s->is_stored)
-        keep(job);
+        response_keep(job);
     response_end(&s->writer, out);
 }
 
@@ -130,12 +133,18 @@ static void put_error(struct job *job, struct buf *out, const char *error_json)
 
     (void)error_json;
     response_fail(&s->writer, job->error.message, out);
+    if (s->is_background)
+        response_keep(job);
 }
 
 static void release(struct job *job)
 {
     struct response_state *s = job->state;
 
+    if (s->background)
+        background_remove(s->background);
+    if (s->is_reserved)
+        backgrounds_unreserve(job->server->backgrounds);
     response_writer_release(&s->writer);
     response_input_release(&s->input);
     response_tools_release(&s->tools);
@@ -154,6 +163,8 @@ static const struct job_kind RESPONSES = {
     .submit = response_submit,
     .explain = response_format_explain,
     .begin = begin,
+    .detach = response_detach,
+    .detached = response_detached,
     .on_event = on_event,
     .end = end,
     .put_error = put_error,
