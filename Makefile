@@ -536,6 +536,16 @@ fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs 
 # A failure prints the number of the stream: build/tests/check_answers 1 NUMBER
 HARMONY_STREAMS ?= 10000000
 .PHONY: fuzz-harmony
+# Tests with the OpenAI Agents SDK, whose many packages have a Python environment of their own.
+AGENTS_VENV := build/venv-agents
+$(AGENTS_VENV)/stamp: tests/agents/requirements.txt build/setup/test.mk
+	@tools/setup_python.sh $(AGENTS_VENV) $<
+	@touch $@
+
+.PHONY: test-agents
+test-agents: build $(BUILD)/tests/osprey-fake $(AGENTS_VENV)/stamp ## Optional: the OpenAI Agents SDK against a scripted server
+	@$(AGENTS_VENV)/bin/python -m pytest -q -p no:cacheprovider --timeout 300 tests/agents
+
 fuzz-harmony: $(BUILD)/tests/check_answers ## Optional: parse ten million random and mutated answers, on all CPUs
 	@$< $(HARMONY_STREAMS)
 
