@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/process_stats.h"
+#include "serve/responses/response_conversations.h"
 #include "serve/responses/response_events.h"
 #include "serve/responses/response_store.h"
 
@@ -81,6 +82,8 @@ static double share(double part, double whole)
     X("osprey:stored_responses", "gauge", "Responses in the store of /v1/responses.", f->stored.n) \
     X("osprey:stored_responses_bytes", "gauge", "Memory of the stored responses.",                 \
       f->stored.n_bytes)                                                                           \
+    X("osprey:conversations", "gauge", "Conversations in the store of /v1/conversations.",         \
+      conversations_count(f->server->conversations))                                               \
     X("osprey:background_responses", "gauge", "Background responses that have not finished.",      \
       backgrounds_running(f->server->backgrounds))                                                 \
     X("osprey:requests_refused_total", "counter", "Requests refused with status 429.",             \

@@ -12,6 +12,7 @@
 #include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
 #include "serve/responses/response_background.h"
+#include "serve/responses/response_conversations.h"
 #include "serve/responses/response_events.h"
 #include "serve/responses/response_store.h"
 #include "serve/core/routes.h"
@@ -54,6 +55,7 @@ static void on_tick(void *ctx)
     if (!s->engine)
         return;
     response_store_tick(s->responses, clock_ns());
+    conversations_tick(s->conversations, clock_ns());
     jobs_tick(s);
     response_background_tick(s);
     status_line_tick(s);
@@ -225,6 +227,10 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
                                                      .bytes_max = opt->stored_bytes_max,
                                                      .age_s_max = opt->stored_age_s_max});
     s->calls = call_texts_new(CALL_TEXTS_BYTES_MAX);
+    s->conversations =
+        conversations_new(&(struct response_limits){.n_max = opt->stored_responses_max,
+                                                    .bytes_max = opt->stored_bytes_max,
+                                                    .age_s_max = opt->stored_age_s_max});
     s->backgrounds = backgrounds_new();
     TRY(set_names(s));
     TRY(conversation_defaults(s));
@@ -279,6 +285,7 @@ void serve_close(struct server *s)
     close_engine(s);
     http_free(s->http);
     backgrounds_free(s->backgrounds);
+    conversations_free(s->conversations);
     response_store_free(s->responses);
     call_texts_free(s->calls);
     for (int i = 0; i < s->n_names; i++)

@@ -13,6 +13,7 @@ BODIES = {
     "/v1/responses": {"input": "Hello", "max_output_tokens": 2},
     "/v1/messages": {"messages": MESSAGES, "max_tokens": 2, "system": "Hi"},
     "/v1/messages/count_tokens": {"messages": MESSAGES, "system": "Hi"},
+    "/v1/conversations": {"items": [{"role": "user", "content": "Hello"}]},
     "/tokenize": {"prompt": "Hello"},
     "/detokenize": {"tokens": [1, 2]},
     "/completion": {"prompt": "Hello", "n_predict": 2},
@@ -229,8 +230,8 @@ def test_fields_in_their_range_are_accepted(api, path):
             if name == "regex" and value is not None:
                 value = "[ab]"
             status, answer = api.check("POST", path, with_companions(BODIES[path], name, value))
-            if name in ("previous_response_id", "continue_final_message") and value:
-                assert status == 400 and answer["error"]["param"] == name
+            if name in ("previous_response_id", "conversation", "continue_final_message") and value:
+                assert status == (404 if name == "conversation" else 400) and answer["error"]["param"] == name
             else:
                 assert status == 200, (name, value, answer)
 
@@ -284,7 +285,9 @@ def test_streams(api, path):
 def test_every_route_answers_as_documented(api):
     for path, methods in api.document["paths"].items():
         kept = api.ask("POST", "/v1/responses", BODIES["/v1/responses"])[2]["id"]
-        at = path.replace("{name}", "osprey-nano" if "models" in path else kept)
+        talk = api.ask("POST", "/v1/conversations", BODIES["/v1/conversations"])[2]["id"]
+        name = "osprey-nano" if "models" in path else talk if "conversations" in path else kept
+        at = path.replace("{name}", name)
         if "get" in methods:
             assert api.check("GET", path, at=at)[0] == 200
             assert api.ask("HEAD", at)[0] == 200

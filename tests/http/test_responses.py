@@ -569,7 +569,12 @@ REFUSED = {
     "truncation word": ({"input": "x", "truncation": "newest"}, 400, "truncation"),
     "truncation auto, too long": ({"input": "word " * 6000, "truncation": "auto"}, 400, None),
     "truncation other": ({"input": "x", "truncation": 3}, 400, "truncation"),
-    "conversation": ({"input": "x", "conversation": "conv_1"}, 400, "conversation"),
+    "conversation": ({"input": "x", "conversation": "conv_1"}, 404, "conversation"),
+    "conversation object": ({"input": "x", "conversation": {"id": "conv_1"}}, 404, "conversation"),
+    "conversation number": ({"input": "x", "conversation": 3}, 400, "conversation"),
+    "conversation without id": ({"input": "x", "conversation": {}}, 400, "conversation"),
+    "conversation and previous": ({"input": "x", "conversation": "conv_1", "previous_response_id": "resp_1"}, 400,
+                                  "conversation"),
     "prompt": ({"input": "x", "prompt": {"id": "pmpt_1"}}, 400, "prompt"),
     "input is a number": ({"input": 3}, 400, "input"),
     "an image": (

@@ -30,6 +30,16 @@
       "the input items of a stored response")                                                      \
     X("GET", "/v1/responses/*", route_response, "a stored response")                               \
     X("DELETE", "/v1/responses/*", route_response_delete, "deletes a stored response")             \
+    X("POST", "/v1/conversations", route_conversation_create, "creates a conversation")            \
+    X("POST", "/v1/conversations/*/items", route_conversation_items_add,                           \
+      "adds items to a conversation")                                                              \
+    X("GET", "/v1/conversations/*/items", route_conversation_items, "the items of a conversation") \
+    X("POST", "/v1/conversations/*", route_conversation_update,                                    \
+      "changes the metadata of a conversation")                                                    \
+    X("GET", "/v1/conversations/*", route_conversation,                                            \
+      "a conversation, or one of its items: ID/items/ITEM")                                        \
+    X("DELETE", "/v1/conversations/*", route_conversation_delete,                                  \
+      "deletes a conversation, or one of its items: ID/items/ITEM")                                \
     X("POST", "/api/chat", route_ollama_chat, "Ollama: the next message of a conversation")        \
     X("POST", "/api/generate", route_ollama_generate, "Ollama: the answer to one prompt")          \
     X("GET", "/api/tags", route_ollama_tags, "Ollama: the model under each of its names")          \

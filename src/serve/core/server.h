@@ -20,6 +20,7 @@ enum {
 };
 
 struct backgrounds;
+struct conversations;
 struct job;
 struct response_store;
 struct call_texts;
@@ -57,12 +58,13 @@ struct server {
     int n_names;
     struct chat_defaults chat_defaults;
     int64_t start_unix_s;
-    struct job *jobs;                 /* jobs submitted to the engine, polled for events */
-    struct job *poll_next;            /* the next job to poll; NULL: the first one */
-    struct response_store *responses; /* the stored responses; owned */
-    struct call_texts *calls;         /* texts of calls of /v1/messages; owned */
-    struct backgrounds *backgrounds;  /* the background responses; owned */
-    int n_submitting;                 /* jobs that worker threads read and submit */
+    struct job *jobs;                    /* jobs submitted to the engine, polled for events */
+    struct job *poll_next;               /* the next job to poll; NULL: the first one */
+    struct response_store *responses;    /* the stored responses; owned */
+    struct conversations *conversations; /* owned */
+    struct call_texts *calls;            /* texts of calls of /v1/messages; owned */
+    struct backgrounds *backgrounds;     /* the background responses; owned */
+    int n_submitting;                    /* jobs that worker threads read and submit */
     int *n_unanswered;         /* (keys.n + 1) requests of each key that have no event yet; owned */
     size_t n_buffered_bytes;   /* of all answers that are sent as one body, summed over the jobs */
     struct token_queue tokens; /* requests of /tokenize and /detokenize */

@@ -9,6 +9,11 @@
 
 enum { DOCUMENT_BYTES_MAX = 1 << 20 };
 
+#define ITEMS_QUERY                                                                                \
+    "{'name':'limit','in':'query','schema':{'type':'integer','minimum':1,'maximum':100}},"         \
+    "{'name':'order','in':'query','schema':{'enum':['asc','desc']}},"                              \
+    "{'name':'after','in':'query','schema':{'type':'string'}}"
+
 static const struct route_doc DOCS[] = {
     {.path = "/", .type = "text/plain; charset=utf-8"},
     {.path = "/health", .schema = "Health"},
@@ -55,13 +60,29 @@ static const struct route_doc DOCS[] = {
      .statuses = "429 504"},
     {.path = "/v1/responses/compact", .schema = "Error"},
     {.path = "/v1/responses/*/cancel", .schema = "Response"},
-    {.path = "/v1/responses/*/input_items",
-     .schema = "ResponseItems",
-     .query = "{'name':'limit','in':'query','schema':{'type':'integer','minimum':1,'maximum':100}},"
-              "{'name':'order','in':'query','schema':{'enum':['asc','desc']}},"
-              "{'name':'after','in':'query','schema':{'type':'string'}}"},
+    {.path = "/v1/responses/*/input_items", .schema = "ResponseItems", .query = ITEMS_QUERY},
     {.path = "/v1/responses/*", .method = "GET", .schema = "Response"},
     {.path = "/v1/responses/*", .method = "DELETE", .schema = "ResponseDeleted"},
+    {.path = "/v1/conversations",
+     .body = &conversation_fields,
+     .schema = "Conversation",
+     .statuses = "429 504"},
+    {.path = "/v1/conversations/*/items",
+     .method = "POST",
+     .body = &conversation_items_fields,
+     .schema = "ResponseItems",
+     .statuses = "429 504"},
+    {.path = "/v1/conversations/*/items",
+     .method = "GET",
+     .schema = "ResponseItems",
+     .query = ITEMS_QUERY},
+    {.path = "/v1/conversations/*",
+     .method = "POST",
+     .body = &conversation_update_fields,
+     .schema = "Conversation",
+     .statuses = "429 504"},
+    {.path = "/v1/conversations/*", .method = "GET", .schema = "Conversation"},
+    {.path = "/v1/conversations/*", .method = "DELETE", .schema = "Conversation"},
     {.path = "/completion",
      .body = &llama_fields,
      .schema = "LlamaCompletions",

@@ -27,7 +27,8 @@ void openapi_put(struct buf *out, int last_token);
 
 /* The fields of the endpoints. */
 extern const struct field_set chat_fields, completions_fields, responses_fields, messages_fields,
-    count_tokens_fields, tokenize_fields, detokenize_fields, ollama_chat_fields,
+    count_tokens_fields, tokenize_fields, detokenize_fields, conversation_fields,
+    conversation_update_fields, conversation_items_fields, ollama_chat_fields,
     ollama_generate_fields, ollama_show_fields, llama_fields, template_fields;
 
 #endif

@@ -222,6 +222,10 @@
     X("ResponseInputTokens",                                                                       \
       "{'type':'object','properties':{'object':{'const':'response.input_tokens'},'input_tokens'"   \
       ":" OPENAPI_COUNT "},'required':['object','input_tokens']}")                                 \
+    X("Conversation",                                                                              \
+      "{'type':'object','properties':{'id':{'type':'string'},'object':{'type':'string'},"          \
+      "'created_at':{'type':'integer'},'metadata':{'type':['object','null']},'deleted':"           \
+      "{'const':true}},'required':['id']}")                                                        \
     X("ResponseEvent",                                                                             \
       "{'type':'object','properties':{'type':{'type':'string'},'sequence_number':" OPENAPI_COUNT   \
       "},'required':['type','sequence_number']}")                                                  \

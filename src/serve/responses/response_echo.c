@@ -59,11 +59,21 @@ static void echo_text(json_t *echo, const json_t *asked)
                         json_pack("{s:o,s:s}", "format", format, "verbosity", "medium"));
 }
 
+static void echo_conversation(json_t *echo, const json_t *asked)
+{
+    json_object_set_new(echo, "conversation",
+                        json_is_string(asked) ? json_pack("{s:O}", "id", asked)
+                        : json_is_object(asked)
+                            ? json_pack("{s:O}", "id", json_object_get(asked, "id"))
+                            : json_null());
+}
+
 static void echo_all(json_t *echo, const json_t *body, const struct request_params *p,
                      const json_t *tools, bool is_stored)
 {
     for (size_t i = 0; i < sizeof VERBATIM / sizeof VERBATIM[0]; i++)
         echo_field(echo, body, VERBATIM[i], json_null());
+    echo_conversation(echo, json_object_get(body, "conversation"));
     echo_field(echo, body, "metadata", json_object());
     echo_field(echo, body, "tool_choice", json_string("auto"));
     echo_field(echo, body, "parallel_tool_calls", json_true());

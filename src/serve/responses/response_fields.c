@@ -186,7 +186,11 @@ const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
     OTHER("stream_options", read_object, "{'type':'object'}",
           "include_obfuscation is ignored: events are never padded."),
     OTHER("prompt", refuse, "{'type':'null'}", "Not supported: this server has no stored prompts."),
-    OTHER("conversation", refuse, "{'type':'null'}", "Not supported: use previous_response_id."),
+    OTHER("conversation", field_ignored,
+          "{'anyOf':[{'type':'string'},{'type':'object','properties':{'id':{'type':'string'}},"
+          "'required':['id']}]}",
+          "The id of a conversation, or an object with its id: its items precede the input, and "
+          "the items of the request and the answer are added to it."),
 };
 
 bool response_includes(const json_t *body, const char *name)

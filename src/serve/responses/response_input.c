@@ -332,23 +332,30 @@ enum osp_status response_input_instructions(struct response_input *in, const jso
     return add_text(in, "developer", json_incref((json_t *)text));
 }
 
-static enum osp_status add_stored(struct response_input *in, const struct stored_response *r)
+static enum osp_status add_stored(struct response_input *in, const struct response_item *items,
+                                  int n, const char *text)
 {
     enum osp_status st = OSP_OK;
-    int n;
-    const struct response_item *items = stored_items(r, &n);
 
     for (int i = 0; i < n; i++) {
         json_t *item;
 
         TRY(reserve_history(in, items[i].n_bytes));
-        item = json_loadb(stored_item_json(r, &items[i]), items[i].n_bytes, JSON_ALLOW_NUL, NULL);
+        item = json_loadb(text + items[i].begin, items[i].n_bytes, JSON_ALLOW_NUL, NULL);
         st = item ? read_item(in, item) : input_no_memory();
         json_decref(item);
         TRY(st);
     }
 out:
     return st;
+}
+
+enum osp_status response_input_conversation(struct response_input *in,
+                                            const struct response_item *items, int n,
+                                            const char *text)
+{
+    in->item = INPUT_CONVERSATION;
+    return add_stored(in, items, n, text);
 }
 
 /* Adds the oldest response first. */
@@ -364,8 +371,13 @@ enum osp_status response_input_previous(struct response_input *in,
         mem_grow(&all, n, &n_max, sizeof *all);
         all[n++] = previous;
     }
-    while (n > 0)
-        TRY(add_stored(in, all[--n]));
+    while (n > 0) {
+        const struct stored_response *r = all[--n];
+        int n_items;
+        const struct response_item *items = stored_items(r, &n_items);
+
+        TRY(add_stored(in, items, n_items, stored_text(r)));
+    }
 out:
     free(all);
     return st;

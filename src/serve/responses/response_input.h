@@ -17,7 +17,12 @@ enum {
     HISTORY_BYTES_MAX = 16 << 20,
     HISTORY_FACTOR = 8 /* parsed items may take so many times the memory of their text */
 };
-enum { INPUT_IS_STRING = -1, INPUT_PREVIOUS = -2, INPUT_INSTRUCTIONS = -3 };
+enum {
+    INPUT_IS_STRING = -1,
+    INPUT_PREVIOUS = -2,
+    INPUT_INSTRUCTIONS = -3,
+    INPUT_CONVERSATION = -4
+};
 
 struct response_input {
     struct request_params *params; /* borrowed, as are `store` and `owner` */
@@ -47,6 +52,10 @@ void response_input_release(struct response_input *in); /* accepts a zeroed one 
 CHECKED enum osp_status response_input_instructions(struct response_input *in, const json_t *text);
 CHECKED enum osp_status response_input_previous(struct response_input *in,
                                                 const struct stored_response *previous);
+/* Instead of the previous response: the items of a conversation. */
+CHECKED enum osp_status response_input_conversation(struct response_input *in,
+                                                    const struct response_item *items, int n,
+                                                    const char *text);
 /* Changes `input`: items get ids. */
 CHECKED enum osp_status response_input_add(struct response_input *in, json_t *input);
 

@@ -18,9 +18,10 @@ const char *input_path(int item, char out[INPUT_PATH_BYTES])
         snprintf(out, INPUT_PATH_BYTES, "input[%d]", item);
     else
         snprintf(out, INPUT_PATH_BYTES, "%s",
-                 item == INPUT_IS_STRING  ? "input"
-                 : item == INPUT_PREVIOUS ? "previous_response_id"
-                                          : "instructions");
+                 item == INPUT_IS_STRING      ? "input"
+                 : item == INPUT_PREVIOUS     ? "previous_response_id"
+                 : item == INPUT_CONVERSATION ? "conversation"
+                                              : "instructions");
     return out;
 }
 

@@ -9,6 +9,7 @@
 #include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
 #include "serve/fields/json_response_format.h"
+#include "serve/responses/response_conversations.h"
 #include "serve/responses/response_events.h"
 #include "serve/responses/response_fields.h"
 #include "serve/responses/response_truncate.h"
@@ -44,6 +45,55 @@ static enum osp_status find_previous(struct job *job, struct response_state *s)
 
 /* ---- the conversation ---- */
 
+enum osp_status response_conversation_id(const json_t *body, char **id)
+{
+    const json_t *v = json_object_get(body, "conversation");
+    const char *text = json_string_value(json_is_object(v) ? json_object_get(v, "id") : v);
+
+    *id = NULL;
+    if (!v || json_is_null(v))
+        return OSP_OK;
+    if (!text)
+        return fail(OSP_EINVAL, "conversation: must be the id of a conversation, or an object with "
+                                "its id");
+    if (json_is_string(json_object_get(body, "previous_response_id")))
+        return fail(OSP_EINVAL, "conversation: cannot be combined with previous_response_id");
+    *id = mem_strdup(text);
+    return OSP_OK;
+}
+
+enum osp_status response_refuse_conversation(struct job *job, const char *id)
+{
+    api_error_set(&job->error, 404, "not_found",
+                  "Conversation with id '%.80s' not found: it was deleted, has expired, or belongs "
+                  "to another client.",
+                  id);
+    snprintf(job->error.param, sizeof job->error.param, "conversation");
+    return OSP_ENOTFOUND;
+}
+
+static enum osp_status read_history(struct job *job, struct response_input *in)
+{
+    struct response_state *s = job->state;
+    struct conversation_items items;
+    enum conversation_result found;
+    enum osp_status st;
+
+    s->has_history = s->previous != NULL;
+    if (!s->conversation)
+        return response_input_previous(in, s->previous);
+    found = conversations_items(job->server->conversations, s->owner, s->conversation, clock_ns(),
+                                &items);
+    if (found == CONVERSATION_UNKNOWN)
+        return response_refuse_conversation(job, s->conversation);
+    if (found != CONVERSATION_OK)
+        return fail(OSP_ENOMEM, "out of memory for the items of a conversation");
+    s->has_history = items.n > 0;
+    st = response_input_conversation(in, items.items, items.n, buf_text(&items.text));
+    conversation_items_release(&items);
+    return st;
+}
+
 static bool is_stored(const struct job *job)
 {
     return !json_is_false(json_object_get(job->json, "store")) &&
@@ -52,11 +102,10 @@ static bool is_stored(const struct job *job)
 
 static enum osp_status read_conversation(struct job *job, struct response_input *in)
 {
-    const struct response_state *s = job->state;
     enum osp_status st;
 
     TRY(response_input_instructions(in, json_object_get(job->json, "instructions")));
-    TRY(response_input_previous(in, s->previous));
+    TRY(read_history(job, in));
     TRY(response_input_add(in, json_object_get(job->json, "input")));
 out:
     return st;
@@ -206,13 +255,18 @@ static enum osp_status read_request(struct job *job, struct osp_chat **chat)
     enum osp_status st;
 
     *chat = NULL;
+    TRY(job_refuse(job, response_conversation_id(job->json, &s->conversation)));
     TRY(find_previous(job, s));
     TRY(job_refuse(
         job, response_tools_read(&s->tools, &job->params, json_object_get(job->json, "tools"))));
-    TRY(job_refuse(job, read_conversation(job, &s->input)));
+    s->input.is_unstored = !s->is_stored && !s->conversation;
+    st = read_conversation(job, &s->input);
+    if (st != OSP_OK && job->error.http_status == 0)
+        st = job_refuse(job, st);
+    TRY(st);
     note_verbosity(job);
     TRY(init_writer(job, s, &s->tools));
-    if (s->input.n_items == 0 && !s->previous)
+    if (s->input.n_items == 0 && !s->has_history)
         goto out;
     TRY(job_refuse(job, truncate_messages(job, &from)));
     TRY(job_refuse(job, make_chat(chat, &from, s->input.messages)));
@@ -229,7 +283,6 @@ static void begin_reading(struct job *job)
     json_budget_more(json_budget_for(job->n_body_bytes));
     response_input_init(&s->input, &job->params, job->server->responses, s->owner);
     s->is_stored = is_stored(job);
-    s->input.is_unstored = !s->is_stored;
 }
 
 /* A background response needs the store: its client finds the result there. */

@@ -14,9 +14,11 @@ struct response_state {
     bool is_reserved;                       /* counted by backgrounds_reserve() */
     struct background *background;          /* while the job goes on without its client */
     const struct stored_response *previous; /* a reference; NULL: none */
-    struct response_input input;            /* after submission only the items to store */
-    struct response_tools tools;            /* after submission only their names */
-    char *echo;                             /* owned */
+    char *conversation;          /* its id, which the items are added to; NULL: none; owned */
+    bool has_history;            /* there are items before `input` */
+    struct response_input input; /* after submission only the items to store */
+    struct response_tools tools; /* after submission only their names */
+    char *echo;                  /* owned */
     bool include_encrypted, include_summary;
     struct response_writer writer;
     size_t n_input_tokens; /* set by response_count() */
@@ -31,6 +33,11 @@ CHECKED enum osp_status response_submit(struct job *job);
 
 /* Reads job->json in the same way, and counts the tokens of the prompt instead of submitting it. */
 CHECKED enum osp_status response_count(struct job *job);
+
+/* Sets *id, a copy to free(), from the field "conversation"; NULL: absent. Errors are about it. */
+CHECKED enum osp_status response_conversation_id(const json_t *body, char **id);
+/* Sets job->error: 404, there is no such conversation. */
+CHECKED enum osp_status response_refuse_conversation(struct job *job, const char *id);
 
 /* responses.c: stores the response as it is. */
 void response_keep(struct job *job);

@@ -354,6 +354,11 @@ const struct response_item *stored_items(const struct stored_response *r, int *n
     return r->items;
 }
 
+const char *stored_text(const struct stored_response *r)
+{
+    return r->text;
+}
+
 const char *stored_item_json(const struct stored_response *r, const struct response_item *item)
 {
     return r->text + item->begin;

@@ -84,6 +84,7 @@ const char *stored_json(const struct stored_response *r, size_t *n_bytes);
 /* NULL: no previous response */
 const struct stored_response *stored_previous(const struct stored_response *r);
 const struct response_item *stored_items(const struct stored_response *r, int *n);
+const char *stored_text(const struct stored_response *r); /* of all items */
 const char *stored_item_json(const struct stored_response *r, const struct response_item *item);
 
 #endif

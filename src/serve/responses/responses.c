@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "serve/openai/openapi.h"
 #include "serve/responses/response_background.h"
+#include "serve/responses/response_conversations.h"
 #include "serve/responses/response_events.h"
 #include "serve/responses/response_fields.h"
 #include "serve/responses/response_request.h"
@@ -107,6 +108,28 @@ void response_keep(struct job *job)
     buf_release(&text);
 }
 
+/* Adds the items of the request and of the answer to its conversation. */
+static void extend_conversation(struct job *job)
+{
+    struct response_state *s = job->state;
+    struct response_item *items = NULL;
+    enum conversation_result result = CONVERSATION_NO_MEMORY;
+    struct buf text;
+
+    buf_init(&text, STORED_BYTES_MAX);
+    if (concat_items(s, &text, &items))
+        result =
+            conversations_add(job->server->conversations, s->owner, s->conversation, items,
+                              s->input.n_items + s->writer.n_items, buf_text(&text), clock_ns());
+    if (result != CONVERSATION_OK)
+        log_warn("responses id=%s is not added to its conversation, which %s", s->writer.id,
+                 result == CONVERSATION_FULL      ? "is full"
+                 : result == CONVERSATION_UNKNOWN ? "was deleted"
+                                                  : "needs more memory than there is");
+    free(items);
+    buf_release(&text);
+}
+
 /* A request without input gets a response without items. */
 static void finish_empty(struct response_writer *w, struct buf *out)
 {
@@ -124,6 +147,8 @@ static void end(struct job *job, struct buf *out)
         finish_empty(&s->writer, out);
     if (s->is_stored)
         response_keep(job);
+    if (s->conversation)
+        extend_conversation(job);
     response_end(&s->writer, out);
 }
 
@@ -149,6 +174,7 @@ static void release(struct job *job)
     response_input_release(&s->input);
     response_tools_release(&s->tools);
     response_store_drop(job->server->responses, s->previous);
+    free(s->conversation);
     free(s->owner);
     free(s->echo);
 }
