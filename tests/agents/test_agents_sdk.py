@@ -144,6 +144,34 @@ def test_previous_response_id(responses, draws):
     assert second.context_wrapper.usage.input_tokens > first.context_wrapper.usage.input_tokens
 
 
+def test_a_session_on_the_server(responses, draws, server):
+    """The SDK keeps the items of a session in a conversation of the server. Its chat model does not take them back."""
+    client = openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=60)
+
+    async def play():
+        session = agents.OpenAIConversationsSession(openai_client=client)
+        draws(FINAL % "Paris.")
+        first = await Runner.run(Agent(name="a", model=responses), "The capital of France?", session=session)
+        draws(FINAL % "Rome.")
+        second = await Runner.run(Agent(name="a", model=responses), "And of Italy?", session=session)
+        return first, second, await session.get_items()
+
+    first, second, items = asyncio.run(play())
+    assert (first.final_output, second.final_output) == ("Paris.", "Rome.")
+    assert second.context_wrapper.usage.input_tokens > first.context_wrapper.usage.input_tokens
+    roles = [i["role"] for i in items if i.get("type", "message") == "message"]
+    assert roles == ["user", "assistant", "user", "assistant"]
+
+
+def test_conversation_id(responses, draws, server):
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=60)
+    id = client.conversations.create().id
+    for text in ("One.", "Two."):
+        draws(FINAL % text)
+        assert Runner.run_sync(Agent(name="a", model=responses), "Go on.", conversation_id=id).final_output == text
+    assert len([i for i in client.conversations.items.list(id) if i.type == "message"]) == 4
+
+
 def test_the_shell(responses, draws):
     ran = []
 

@@ -26,8 +26,8 @@ const char *response_owner(const struct http_request *r)
 static enum osp_status refuse_previous(struct job *job, const char *id)
 {
     api_error_set(&job->error, 400, "previous_response_not_found",
-                  "Previous response with id '%.80s' not found: it was not stored, has expired, or "
-                  "belongs to another client.",
+                  "Previous response with id '%.80s' not found: it was not stored, has not "
+                  "finished, has expired, or belongs to another client.",
                   id);
     snprintf(job->error.param, sizeof job->error.param, "previous_response_id");
     return OSP_ENOTFOUND;
