@@ -55,7 +55,12 @@ class Session:
         self.rng = random.Random(seed)
         self.tools = tools_of(self.rng)
         self.instructions = prose(self.rng, N_SYSTEM_WORDS)
-        self.messages = [self.prompt()]
+        environment = {"type": "text", "text": "# Environment\n" + prose(self.rng, 200)}
+        self.messages = [
+            self.prompt(), {"role": "system", "content": [environment], "output_config": {"effort": "high"}}
+        ]
+        # Newer versions do not show thinking; half of the sessions are of an older one.
+        self.thinking = {"type": "adaptive", **({"display": "omitted"} if seed % 2 else {})}
 
     def system(self):
         """The first block differs in every request, and must not reach the prompt."""
@@ -81,10 +86,18 @@ class Session:
             "system": self.system(),
             "tools": self.tools,
             "messages": messages,
-            "thinking": {"type": "adaptive"},
+            "thinking": self.thinking,
             "output_config": {"effort": "high"},
+            "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
             "metadata": {"user_id": "user_0_account__session_0"},
         }
+
+    def load_tool(self):
+        """What a search for tools finds joins the list of tools, at the place of its name, and is referred to."""
+        name = f"Deferred{len(self.tools)}"
+        found = tool(self.rng, name, {"query": "string"})
+        self.tools.insert(self.rng.randrange(len(self.tools)), {**found, "defer_loading": True})
+        return [{"type": "tool_reference", "tool_name": name}]
 
     def results(self, content):
         blocks = []
@@ -92,6 +105,8 @@ class Session:
             if block["type"] == "tool_use":
                 text = prose(self.rng, self.rng.randrange(10, 160))
                 result = text if self.rng.random() < 0.5 else [{"type": "text", "text": text}]
+                if self.rng.random() < 0.1:
+                    result = self.load_tool()
                 blocks.append({"type": "tool_result", "tool_use_id": block["id"], "content": result,
                                "is_error": self.rng.random() < 0.1})
         if self.rng.random() < 0.3:
@@ -150,10 +165,13 @@ def test_prompts_come_from_the_cache(server, seed):
     for i in range(N_REQUESTS):
         is_final = i % 12 == 11
         server.write(server.ids_of(answer(rng, is_final)))
-        with client.messages.stream(**session.request()) as stream:
+        request = session.request()
+        context = {"context_management": request.pop("context_management")}
+        with client.messages.stream(extra_body=context, **request) as stream:
             message = stream.get_final_message()
         assert message.stop_reason == ("end_turn" if is_final else "tool_use")
-        assert message.content[0].type == "thinking" and message.content[0].thinking
+        assert message.content[0].type == "thinking" and message.content[0].signature
+        assert (message.content[0].thinking == "") == ("display" in session.thinking)
         usage = message.usage
         if i > 0:
             n = usage.input_tokens + usage.cache_read_input_tokens

@@ -395,6 +395,29 @@ def test_fields_without_effect(server):
     assert status == 200 and all(name in warning for name in ("context_management", "speed", "frobnicate"))
 
 
+def test_the_effort_of_a_system_message(server):
+    """It holds from there on; the last one is that of the answer."""
+    messages = [*QUESTION, {"role": "system", "output_config": {"effort": "low"}}, *QUESTION]
+    body = {"messages": messages, "max_tokens": 1, "output_config": {"effort": "high"}}
+    assert post(server, body)[1]["x-osprey-reasoning-effort"] == "low"
+    messages.insert(2, {"role": "system", "content": "Think.", "output_config": {"effort": "xhigh"}})
+    assert post(server, body)[1]["x-osprey-reasoning-effort"] == "high"
+
+
+def test_deferred_tools_are_not_in_the_prompt(client):
+    """The model reads the definition where the conversation refers to it, so that what is cached stays valid."""
+    deferred = {**TIME, "defer_loading": True}
+    search = assistant({"type": "tool_use", "id": "c", "name": "ToolSearch", "input": {"query": "time"}})
+    refers = [*QUESTION, search, user({"type": "tool_result", "tool_use_id": "c", "content": [
+        {"type": "tool_reference", "tool_name": "get_time"}]})]
+    plain = [*refers[:2], user({"type": "tool_result", "tool_use_id": "c", "content": "get_time"})]
+    without = n_tokens(client, QUESTION, tools=[WEATHER])
+    assert n_tokens(client, QUESTION, tools=[deferred, WEATHER]) == without
+    assert n_tokens(client, plain, tools=[deferred, WEATHER]) == n_tokens(client, plain, tools=[WEATHER])
+    assert n_tokens(client, refers, tools=[deferred, WEATHER]) > n_tokens(client, plain, tools=[WEATHER]) + 20
+    assert n_tokens(client, refers, tools=[WEATHER]) == n_tokens(client, plain, tools=[WEATHER])
+
+
 def assistant(*blocks):
     return {"role": "assistant", "content": list(blocks)}
 
@@ -461,6 +484,13 @@ REFUSED = [
      "messages[1].content[0].signature: was not created by this server"),
     ({"messages": [QUESTION[0], assistant(RESULT), user(TEXT)]}, 'messages[1].content[0].type: "tool_result"'),
     ({"messages": [QUESTION[0], assistant(TEXT)]}, "messages[1].role: this model does not support assistant message prefill"),
+    ({"messages": [QUESTION[0], {"role": "system", "content": [IMAGE]}]}, 'messages[1].content[0].type: must be "text"'),
+    ({"messages": [QUESTION[0], {"role": "system", "content": 5}]}, "messages[1].content: must be a string or a list"),
+    ({"messages": [QUESTION[0], {"role": "system", "content": "x", "clear_at": "soon"}]}, "messages[1].clear_at: must be"),
+    ({"messages": [QUESTION[0], {"role": "system", "content": "x", "output_config": {"effort": "much"}}]},
+     "messages[1].output_config.effort: must be"),
+    ({"messages": [QUESTION[0], {"role": "system", "content": [{"type": "tool_addition", "tool": "f"}]}]},
+     "messages[1].content[0].tool: must be"),
     ({"system": 5}, "system: must be"),
     ({"system": [IMAGE]}, 'system[0].type: must be "text"'),
     ({"system": [TEXT, {"type": "text", "text": 5}]}, "system[1].text: must be a string"),

@@ -109,6 +109,72 @@ static void test_system_messages(void **state)
            "'content':'<system-reminder>\\nd\\n</system-reminder>'}]");
 }
 
+#define REMINDER(text)                                                                             \
+    "{'role':'user','content':'<system-reminder>\\n" text "\\n</system-reminder>'}"
+
+/* The effort and tools from there on; a text that is shown until the user's next message. */
+static void test_changes_within_a_conversation(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    begin(&r);
+    assert_int_equal(
+        read(&r, "null",
+             "[" HI
+             ",{'role':'system','output_config':{'effort':'low'}},{'role':'system','content':"
+             "'old','clear_at':'next_user_message'},{'role':'system','content':'kept','clear_at':"
+             "'never'}," HI ",{'role':'system','content':[{'type':'text','text':'new'}],'clear_at':"
+             "'next_user_message','output_config':{'effort':'high'}},{'role':'system','content':["
+             "{'type':'tool_addition','tool':{'type':'tool_reference','name':'f'}},{'type':"
+             "'tool_removal','tool':{'type':'tool_reference','name':'g'}}]}]"),
+        OSP_OK);
+    expect_chat(
+        &r,
+        "[" HI "," REMINDER("kept") "," HI "," REMINDER("new") "," REMINDER(
+            "This tool is available from here on:\\nf") "," REMINDER("The tool g is not available "
+                                                                     "any more.") "]");
+    assert_string_equal(r.in.effort, "high");
+    end(&r);
+}
+
+/* The definition of a deferred tool is where the conversation refers to it. */
+static void test_deferred_tools(void **state)
+{
+    static const char definition[] =
+        "<functions>\\n<function>{\\'description\\':\\'d\\',\\'name\\':\\'f\\',"
+        "\\'parameters\\':{}}</function>\\n</functions>";
+    json_t *tools = parse("[{'name':'f','description':'d','input_schema':{},'defer_loading':true},"
+                          "{'name':'g','input_schema':{}}]");
+    char *chat = mem_printf("[{'role':'tool','tool_call_id':'1','content':'%s\\n\\ng'},"
+                            "{'role':'user','content':'<system-reminder>\\nThis tool is available "
+                            "from here on:\\n%s\\n</system-reminder>'}]",
+                            definition, definition);
+    struct request_params params = {0};
+    struct message_tools t;
+    struct reading r;
+
+    (void)state;
+    begin(&r);
+    r.in.tools = tools;
+    assert_int_equal(
+        read(
+            &r, "null",
+            "[{'role':'user','content':[{'type':'tool_result','tool_use_id':'1','content':["
+            "{'type':'tool_reference','tool_name':'f'},{'type':'tool_reference','tool_name':'g'}]}"
+            "]},{'role':'system','content':[{'type':'tool_addition','tool':{'type':"
+            "'tool_definition','definition':{'name':'f','description':'d','input_schema':{}}}}]}]"),
+        OSP_OK);
+    expect_chat(&r, chat);
+    assert_int_equal(message_tools_read(&t, &params, tools), OSP_OK);
+    assert_int_equal(t.n, 1);
+    assert_int_equal(t.source_index[0], 1);
+    message_tools_release(&t);
+    json_decref(tools);
+    free(chat);
+    end(&r);
+}
+
 static void test_user_messages(void **state)
 {
     (void)state;
@@ -333,7 +399,9 @@ static void test_tools(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_system), cmocka_unit_test(test_system_messages),
-          cmocka_unit_test(test_user_messages), cmocka_unit_test(test_failed_calls_say_so),
-          cmocka_unit_test(test_answers), cmocka_unit_test(test_arguments_as_they_were_written),
+          cmocka_unit_test(test_changes_within_a_conversation),
+          cmocka_unit_test(test_deferred_tools), cmocka_unit_test(test_user_messages),
+          cmocka_unit_test(test_failed_calls_say_so), cmocka_unit_test(test_answers),
+          cmocka_unit_test(test_arguments_as_they_were_written),
           cmocka_unit_test(test_hidden_thinking), cmocka_unit_test(test_ignored_blocks),
           cmocka_unit_test(test_places), cmocka_unit_test(test_tools))

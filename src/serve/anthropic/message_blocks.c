@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "serve/anthropic/message_input_parts.h"
+#include "serve/anthropic/message_tools.h"
 #include "serve/anthropic/message_writer.h"
 
 enum { MEMBER_BYTES = 64, IGNORED_NAME_BYTES = 64 };
@@ -69,7 +70,12 @@ static enum osp_status add_result_item(const struct message_input *in, size_t i,
     snprintf(member, sizeof member, ".content[%zu].%s", i, is_name ? "tool_name" : "text");
     if (!json_is_string(text))
         return message_error(in, member, "must be a string");
-    join(out, json_string_value(text), json_string_length(text));
+    if (!is_name) {
+        join(out, json_string_value(text), json_string_length(text));
+        return OSP_OK;
+    }
+    buf_puts(out, out->size_bytes > 0 ? "\n\n" : "");
+    message_tool_text(in->tools, json_string_value(text), out);
     return OSP_OK;
 }
 

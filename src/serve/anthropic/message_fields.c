@@ -12,6 +12,13 @@
  * least, and 31,999 for the most. */
 enum { BUDGET_LOW_MAX = 2048, BUDGET_MEDIUM_MAX = 8192 };
 
+bool message_is_effort(const json_t *v)
+{
+    const char *name = json_string_value(v);
+
+    return name && str_in_list("none,minimal,low,medium,high,xhigh,max", name);
+}
+
 const char *message_effort(const struct message_style *s)
 {
     if (s->effort)
@@ -233,7 +240,7 @@ static enum osp_status read_output_config(struct request_params *p, const char *
         return json_mismatch(name, v, "an object");
     if (effort && !json_is_null(effort)) {
         s->effort = json_string_value(effort);
-        if (!s->effort || !str_in_list("none,minimal,low,medium,high,xhigh,max", s->effort))
+        if (!message_is_effort(effort))
             return fail(OSP_EINVAL, "%s.effort: must be low, medium, high, xhigh or max", name);
     }
     return format && !json_is_null(format) ? read_format(p, "output_config.format", format)

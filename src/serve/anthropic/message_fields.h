@@ -15,6 +15,8 @@ struct message_style {
     const json_t *schema;
 };
 
+/* Whether it is the name of an effort. */
+bool message_is_effort(const json_t *v);
 /* The reasoning effort, for chat_read_document(); NULL: the default of the server. */
 const char *message_effort(const struct message_style *s);
 

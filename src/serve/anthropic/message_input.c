@@ -1,4 +1,5 @@
-/* Reads the system prompt and the messages of a request. */
+/* Reads the system prompt and the messages of a request. System messages are in
+ * message_system.c. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,39 +89,6 @@ enum osp_status message_flush(struct message_input *in, struct buf *texts)
 
 /* ---- system ---- */
 
-/* Claude Code begins its system prompt with a line that differs in every request, which would
- * keep the prefix cache from finding anything. Moves *text behind that line. */
-static void skip_billing_header(const char **text, size_t *n_bytes)
-{
-    static const char header[] = "x-anthropic-billing-header:";
-    const char *end;
-
-    if (*n_bytes < sizeof header - 1 || memcmp(*text, header, sizeof header - 1) != 0)
-        return;
-    end = memchr(*text, '\n', *n_bytes);
-    end = end ? end + 1 : *text + *n_bytes;
-    *n_bytes -= (size_t)(end - *text);
-    *text = end;
-}
-
-static enum osp_status add_system(struct message_input *in, const json_t *v)
-{
-    const char *text = json_string_value(v);
-    size_t n_bytes = json_string_length(v);
-
-    skip_billing_header(&text, &n_bytes);
-    return n_bytes > 0 ? message_add_text(in, "system", text, n_bytes) : OSP_OK;
-}
-
-static enum osp_status system_block_text(const struct message_input *in, const json_t *block,
-                                         const json_t **text)
-{
-    *text = json_object_get(block, "text");
-    if (strcmp(message_block_type(block), "text") != 0)
-        return message_error(in, ".type", "must be \"text\"");
-    return json_is_string(*text) ? OSP_OK : message_error(in, ".text", "must be a string");
-}
-
 enum osp_status message_input_system(struct message_input *in, const json_t *system)
 {
     enum osp_status st = OSP_OK;
@@ -129,14 +97,14 @@ enum osp_status message_input_system(struct message_input *in, const json_t *sys
     if (!system || json_is_null(system))
         return OSP_OK;
     if (json_is_string(system))
-        return add_system(in, system);
+        return message_add_system(in, system);
     if (!json_is_array(system))
         return message_error(in, "", "must be a string or a list of text blocks");
     for (in->at.block = 0; in->at.block < (int)json_array_size(system); in->at.block++) {
         const json_t *text;
 
-        TRY(system_block_text(in, json_array_get(system, (size_t)in->at.block), &text));
-        TRY(add_system(in, text));
+        TRY(message_system_text(in, json_array_get(system, (size_t)in->at.block), &text));
+        TRY(message_add_system(in, text));
     }
 out:
     return st;
@@ -219,46 +187,8 @@ out:
     return st;
 }
 
-static enum osp_status add_reminder(struct message_input *in, const char *text, size_t n_bytes)
-{
-    struct buf marked;
-    enum osp_status st;
-
-    buf_init(&marked, INPUT_TEXT_BYTES_MAX);
-    buf_puts(&marked, "<system-reminder>\n");
-    buf_append(&marked, text, n_bytes);
-    buf_puts(&marked, "\n</system-reminder>");
-    st = message_flush(in, &marked);
-    buf_release(&marked);
-    return st;
-}
-
-/* A text of a system message within the conversation. The instructions are at the beginning of
- * the prompt, so a text that was added there later would make the whole cached prefix useless. A
- * text that follows turns stays in its place, marked as agents mark such texts. */
-static enum osp_status add_system_message(struct message_input *in, const json_t *text)
-{
-    return in->has_turns ? add_reminder(in, json_string_value(text), json_string_length(text))
-                         : add_system(in, text);
-}
-
-static enum osp_status read_system(struct message_input *in, const json_t *content)
-{
-    enum osp_status st = OSP_OK;
-
-    if (json_is_string(content))
-        return add_system_message(in, content);
-    for (in->at.block = 0; in->at.block < (int)json_array_size(content); in->at.block++) {
-        const json_t *text;
-
-        TRY(system_block_text(in, json_array_get(content, (size_t)in->at.block), &text));
-        TRY(add_system_message(in, text));
-    }
-out:
-    return st;
-}
-
-static enum osp_status read_message(struct message_input *in, const json_t *message)
+static enum osp_status read_message(struct message_input *in, const json_t *message,
+                                    bool is_before_user)
 {
     const json_t *content = json_object_get(message, "content");
     const char *role = json_string_value(json_object_get(message, "role"));
@@ -268,12 +198,25 @@ static enum osp_status read_message(struct message_input *in, const json_t *mess
     if (!role || !str_in_list("user,assistant,system", role))
         return fail(OSP_EINVAL, "messages[%d].role: must be \"user\" or \"assistant\"",
                     in->at.message);
+    if (strcmp(role, "system") == 0)
+        return message_read_system(in, message, is_before_user);
     if (!json_is_string(content) && !json_is_array(content))
         return message_error(in, "", "must be a string or a list of blocks");
-    if (strcmp(role, "system") == 0)
-        return read_system(in, content);
     in->has_turns = true;
     return strcmp(role, "user") == 0 ? read_user(in, content) : read_assistant(in, content);
+}
+
+/* The index of the last message of the user; 0 if there is none. */
+static size_t find_last_user(const json_t *messages)
+{
+    for (size_t i = json_array_size(messages); i-- > 0;) {
+        const json_t *message = json_array_get(messages, i);
+        const char *role = json_string_value(json_object_get(message, "role"));
+
+        if (role && strcmp(role, "user") == 0)
+            return i;
+    }
+    return 0;
 }
 
 static enum osp_status check_last(const json_t *messages)
@@ -292,6 +235,7 @@ static enum osp_status check_last(const json_t *messages)
 
 enum osp_status message_input_messages(struct message_input *in, const json_t *messages)
 {
+    size_t last_user;
     enum osp_status st;
 
     if (!messages || json_is_null(messages))
@@ -301,9 +245,10 @@ enum osp_status message_input_messages(struct message_input *in, const json_t *m
     if (json_array_size(messages) == 0)
         return fail(OSP_EINVAL, "messages: must have at least one message");
     TRY(check_last(messages));
+    last_user = find_last_user(messages);
     for (size_t i = 0; i < json_array_size(messages); i++) {
         in->at = (struct message_origin){(int)i, -1};
-        TRY(read_message(in, json_array_get(messages, i)));
+        TRY(read_message(in, json_array_get(messages, i), i < last_user));
     }
 out:
     return st;

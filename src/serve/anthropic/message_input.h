@@ -17,6 +17,8 @@ enum { INPUT_SYSTEM = -1 };
 struct message_input {
     struct request_params *params;  /* borrowed; gets names of ignored blocks */
     struct call_texts *calls;       /* borrowed; NULL: no texts of calls are known */
+    const json_t *tools;            /* of the request, for references to them; borrowed or NULL */
+    const char *effort;             /* of the last system message that sets one; NULL: none */
     json_t *chat;                   /* messages of the chat; owned */
     struct message_origin at;       /* what is being read */
     bool has_turns;                 /* a message of user or assistant was read */

@@ -1,4 +1,5 @@
-/* Shared by message_input.c, which reads messages, and message_blocks.c, which reads blocks. */
+/* Shared by message_input.c, which reads messages, message_blocks.c, which reads their blocks, and
+ * message_system.c, which reads system messages. */
 #ifndef SERVE_ANTHROPIC_MESSAGE_INPUT_PARTS_H
 #define SERVE_ANTHROPIC_MESSAGE_INPUT_PARTS_H
 
@@ -20,6 +21,14 @@ CHECKED enum osp_status message_add_text(struct message_input *in, const char *r
                                          const char *text, size_t n_bytes);
 /* Adds the texts of a user's blocks as one message, and clears them; none if there is no text. */
 CHECKED enum osp_status message_flush(struct message_input *in, struct buf *texts);
+
+/* message_system.c. A text of the system prompt; the text of such a block. */
+CHECKED enum osp_status message_add_system(struct message_input *in, const json_t *text);
+CHECKED enum osp_status message_system_text(const struct message_input *in, const json_t *block,
+                                            const json_t **text);
+/* is_before_user: a message of the user follows, so texts that are cleared there are left out. */
+CHECKED enum osp_status message_read_system(struct message_input *in, const json_t *message,
+                                            bool is_before_user);
 
 CHECKED enum osp_status message_user_block(struct message_input *in, const json_t *block,
                                            struct buf *texts);

@@ -10,7 +10,7 @@ static json_t *chat_body(const struct message_input *in, const struct message_to
                          const struct message_style *style)
 {
     json_t *body = json_pack("{s:O}", "messages", in->chat);
-    const char *effort = message_effort(style);
+    const char *effort = in->effort ? in->effort : message_effort(style);
 
     if (body && tools->n > 0)
         json_object_set(body, "tools", tools->chat);
@@ -48,6 +48,7 @@ enum osp_status message_chat(struct osp_chat **out, const struct server *s,
 
     *out = NULL;
     message_input_init(&in, params, s->calls);
+    in.tools = json_object_get(body, "tools");
     TRY(message_tools_read(&tools, params, json_object_get(body, "tools")));
     TRY(message_input_system(&in, json_object_get(body, "system")));
     TRY(message_input_messages(&in, json_object_get(body, "messages")));

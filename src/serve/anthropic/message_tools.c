@@ -123,8 +123,6 @@ static enum osp_status add_function(struct message_tools *t, struct request_para
         return fail(OSP_EINVAL, "tools[%d].strict: must be true or false", place);
     if (member(tool, "input_examples"))
         ignore(p, "input_examples");
-    if (json_is_true(member(tool, "defer_loading")))
-        ignore(p, "defer_loading");
     function = json_pack("{s:O,s:O,s:b}", "name", member(tool, "name"), "parameters", schema,
                          "strict", json_is_true(strict));
     if (function && description)
@@ -142,6 +140,8 @@ static enum osp_status read_one(struct message_tools *t, struct request_params *
         return fail(OSP_EINVAL, "tools[%d]: must be an object", place);
     if (type && !json_is_string(type))
         return fail(OSP_EINVAL, "tools[%d].type: must be a string", place);
+    if (json_is_true(member(tool, "defer_loading")))
+        return OSP_OK;
     if (!type || strcmp(json_string_value(type), "custom") == 0)
         return add_function(t, p, place, tool);
     known = find_known(json_string_value(type));
@@ -163,6 +163,39 @@ enum osp_status message_tools_read(struct message_tools *t, struct request_param
         TRY(read_one(t, p, (int)i, json_array_get(tools, i)));
 out:
     return st;
+}
+
+/* ---- references ---- */
+
+void message_definition_text(const json_t *tool, struct buf *out)
+{
+    json_t *function = json_object();
+    char *text;
+
+    if (json_is_string(member(tool, "description")))
+        json_object_set(function, "description", json_object_get(tool, "description"));
+    if (json_is_string(member(tool, "name")))
+        json_object_set(function, "name", json_object_get(tool, "name"));
+    if (json_is_object(member(tool, "input_schema")))
+        json_object_set(function, "parameters", json_object_get(tool, "input_schema"));
+    text = json_dumps(function, JSON_COMPACT);
+    buf_printf(out, "<functions>\n<function>%s</function>\n</functions>", text ? text : "{}");
+    free(text);
+    json_decref(function);
+}
+
+void message_tool_text(const json_t *tools, const char *name, struct buf *out)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *tool = json_array_get(tools, i);
+        const char *own = json_string_value(member(tool, "name"));
+
+        if (!own || strcmp(own, name) != 0 || !json_is_true(member(tool, "defer_loading")))
+            continue;
+        message_definition_text(tool, out);
+        return;
+    }
+    buf_puts(out, name);
 }
 
 void message_tools_release(struct message_tools *t)
