@@ -1,8 +1,10 @@
 """The stored chats in the browser: search, rename, delete, export, import, and a storage that is full."""
 
 import json
+import threading
 
 import pytest
+from conftest import chunk
 
 
 def say(chat, stand_in, *pairs):
@@ -81,20 +83,21 @@ def test_delete_and_undo(chat):
 
 def test_delete_while_the_answer_is_running(stand_in, chat):
     """The end of the answer does not store the chat again."""
+    never = threading.Event()
+
     def endless(answer):
+        """Until the page closes the connection: then a write fails."""
         answer.begin()
-        answer.send({"choices": [{"index": 0, "delta": {"content": "on and on"}}]})
-        answer.handler.rfile.read(1)  # until the page closes the connection
+        while True:
+            answer.send(chunk({"content": "on and on "}))
+            never.wait(0.05)
 
     stand_in.scripts.append(endless)
     chat.page.click("#new")
     chat.ask("Endless?")
     chat.wait(".prose >> text=on and on")
+    chat.until("Object.values(localStorage).some((text) => text.includes('Endless'))")  # stored once a second
     chat.page.click("#open-chats")
-    if chat.page.locator("#chat-list >> text=Endless").count() == 0:  # stored once a second
-        chat.page.keyboard.press("Escape")
-        chat.until("Object.values(localStorage).some((text) => text.includes('Endless'))")
-        chat.page.click("#open-chats")
     actions_of(chat, "Endless").locator("text=Delete").click()
     chat.until("document.querySelectorAll('.turn').length === 0")
     chat.until("!document.getElementById('send').hidden")
