@@ -34,6 +34,7 @@ enum { PAGE_BYTES_MAX = 400 << 10, NONCE_BYTES = 33, POLICY_BYTES_MAX = 512 };
     FILE_TEXT("chats.js")                                                                          \
     FILE_TEXT("settings.js")                                                                       \
     FILE_TEXT("shortcuts.js")                                                                      \
+    FILE_TEXT("health.js")                                                                         \
     FILE_TEXT("main.js")
 
 /* clang-format off */
