@@ -158,12 +158,12 @@ def test_a_paste_of_several_lines_is_one_message(tmp_path):
     t = Terminal(tmp_path)
     t.read_until(r"\x1b\[\?2004h")  # pastes are marked while a line is read
     t.read_until("> ")
-    t.type("Copy this exactly: \x1b[200~red naïve\rblue\r\x1b[201~ green\r")
+    t.type("Copy this exactly: \x1b[200~red naïve\r\r\nblue\n\ngray\r\x1b[201~ green\r")
     t.read_until(r"\x1b\[\?2004l")
     t.read_until("tokens/s")
     messages = saved(t, tmp_path / "a.json")
     assert [m["role"] for m in messages].count("user") == 1
-    assert messages[0]["content"] == "Copy this exactly: red naïve\nblue green"
+    assert messages[0]["content"] == "Copy this exactly: red naïve\n\nblue\n\ngray green"
     t.ask("/clear")
     t.read_until("> ")
     t.type("\x1b[200~/temperature 0\x1b[201~\r")  # one line is a line
@@ -175,7 +175,7 @@ def test_a_paste_of_several_lines_is_one_message(tmp_path):
     t = Terminal(tmp_path)  # the history has the message as one line
     t.read_until("> ")
     t.type("\x1b[A" * 5)
-    t.read_until(r"Copy this exactly: red naïve\S*\s+blue green")
+    t.read_until(r"Copy this exactly: red naïve\S*\s+blue\s+gray green")
     t.type("\x03")
     t.ask("/bye")
     assert t.wait_code() == 0

@@ -53,8 +53,9 @@ static bool read_paste(EditLine *el, struct buf *paste, bool *too_long)
     return true;
 }
 
-/* Terminals send the end of a line as carriage return, line feed, or both. At the end of the text
- * they are left out, so that the cursor stays on the last line. */
+/* Terminals send the end of a line as carriage return, line feed, or both, and the line editor's
+ * settings exchange the two. At the end of the text they are left out, so that the cursor stays on
+ * the last line. */
 static void normalize_newlines(struct buf *paste)
 {
     const size_t n = count(paste);
@@ -63,9 +64,13 @@ static void normalize_newlines(struct buf *paste)
 
     for (size_t i = 0; i < n; i++) {
         const wchar_t c = text[i];
+        const bool is_newline = c == L'\r' || c == L'\n';
 
-        if (c != L'\n' || last != L'\r')
-            text[n_kept++] = c == L'\r' ? L'\n' : c;
+        if (is_newline && (last == L'\r' || last == L'\n') && c != last) {
+            last = L'\0'; /* the second half of a pair */
+            continue;
+        }
+        text[n_kept++] = is_newline ? L'\n' : c;
         last = c;
     }
     while (n_kept > 0 && text[n_kept - 1] == L'\n')

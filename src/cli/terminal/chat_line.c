@@ -164,6 +164,9 @@ static enum line_result read_line(struct chat_line *l, struct buf *out)
     int n = 0;
     const char *line;
 
+    /* Before the prompt, not at the first key as el_gets() does: a paste that is faster than that
+     * would lose what does not fit into a line of the terminal's own buffer, 4096 bytes. */
+    el_set(l->el, EL_PREP_TERM, 1);
     chat_keys_mark_pastes(&l->keys, true);
     line = el_gets(l->el, &n);
     chat_keys_mark_pastes(&l->keys, false);
