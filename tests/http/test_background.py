@@ -248,15 +248,15 @@ def test_killed_at_the_second_signal(start_server):
 
 def test_how_many():
     """The limit of those that have not finished; one more when one of them has ended."""
-    server = Server("--max-num-seqs", "1", "--max-queue", "300", program=str(FAKE), environment={"OSPREY_FAKE_STEP_MS": "50"})
+    server = Server("--max-num-seqs", "1", "--max-queue", "1100", program=str(FAKE), environment={"OSPREY_FAKE_STEP_MS": "50"})
     try:
         client = server.client()
-        ids = [client.responses.create(**LONG).id for _ in range(256)]
+        ids = [client.responses.create(**LONG).id for _ in range(1024)]
         with pytest.raises(openai.RateLimitError) as e:
             client.responses.create(**LONG)
-        assert "256" in e.value.body["message"] and e.value.response.headers["retry-after"]
+        assert "1024" in e.value.body["message"] and e.value.response.headers["retry-after"]
         client.responses.cancel(ids[7])
-        wait_for(lambda: running(server), lambda n: n < 256, "one has ended")
+        wait_for(lambda: running(server), lambda n: n < 1024, "one has ended")
         ids.append(client.responses.create(**LONG).id)
         assert server.stop() == 0  # all are canceled: nobody follows them
     finally:

@@ -15,7 +15,8 @@ struct buf;
 struct http_exchange;
 
 enum {
-    BACKGROUND_RUNNING_MAX = 256,
+    /* Far above the default queue and batch, whose limits hold for each API key. */
+    BACKGROUND_RUNNING_MAX = 1024,
     /* Kept events of one response; the oldest are dropped. 20,000 tokens take about 4 MiB. */
     BACKGROUND_EVENTS_BYTES_MAX = 4 << 20,
     /* Of all responses; the oldest finished ones lose theirs. */
