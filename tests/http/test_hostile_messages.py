@@ -16,7 +16,8 @@ BODY = {
     "model": "claude-x",
     "max_tokens": 2,
     "system": [{"type": "text", "text": "x-anthropic-billing-header: a"}, {"type": "text", "text": "Be brief."}],
-    "tools": [WEATHER, {"type": "bash_20250124", "name": "bash"}, {"type": "web_search_20250305", "name": "w"}],
+    "tools": [WEATHER, {"type": "bash_20250124", "name": "bash"}, {"type": "web_search_20250305", "name": "w"},
+              {"name": "late", "input_schema": {}, "defer_loading": True}],
     "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
     "thinking": {"type": "enabled", "budget_tokens": 2000, "display": "omitted"},
     "output_config": {"effort": "low"},
@@ -26,9 +27,13 @@ BODY = {
     "messages": [
         user(TEXT, TEXT),
         assistant({"type": "thinking", "thinking": "", "signature": "osprey1.SSBsb29rLg=="}, TEXT, CALL),
-        user({**RESULT, "is_error": True}, {**RESULT, "content": [TEXT]}, TEXT),
+        user({**RESULT, "is_error": True}, {**RESULT, "content": [TEXT, {"type": "tool_reference", "tool_name": "late"}]}, TEXT),
         assistant({"type": "redacted_thinking", "data": "osprey1.SSBsb29rLg=="}, {"type": "server_tool_use"}, TEXT),
-        {"role": "system", "content": "Now."},
+        {"role": "system", "content": "Now.", "clear_at": "next_user_message"},
+        {"role": "system", "output_config": {"effort": "high"}, "content": [
+            {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {"name": "f"}}},
+            {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "f"}},
+        ]},
         {"role": "user", "content": "Hi"},
     ],
 }
