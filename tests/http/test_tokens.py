@@ -42,6 +42,19 @@ def test_control_tokens_only_when_asked_for(server):
     assert parsed["count"] == 1 and parsed["token_strs"] == ["<|end|>"]
 
 
+def test_pieces_in_the_form_of_llama_server(server):
+    text = "One \U0001f496 two"
+    plain = post(server, "/tokenize", {"content": text, "add_special": True})[1]
+    pieces = post(server, "/tokenize", {"content": text, "with_pieces": True})[1]
+    assert [p["id"] for p in pieces["tokens"]] == plain["tokens"] and pieces["count"] == plain["count"]
+    bytes_of = [p["piece"].encode() if isinstance(p["piece"], str) else bytes(p["piece"]) for p in pieces["tokens"]]
+    assert b"".join(bytes_of).decode() == text
+    parts = [p["piece"] for p in pieces["tokens"] if not isinstance(p["piece"], str)]
+    assert parts and all(any(byte > 127 for byte in part) for part in parts)  # of the character that is several tokens
+    special = post(server, "/tokenize", {"content": "<|end|>", "with_pieces": True, "parse_special": True})[1]
+    assert [p["piece"] for p in special["tokens"]] == ["<|end|>"]
+
+
 def test_a_conversation_has_the_prompt_of_its_completion(server, client):
     status, answer = post(server, "/tokenize", {"messages": QUESTION})
     completion = client.chat.completions.create(

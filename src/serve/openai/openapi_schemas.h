@@ -205,7 +205,8 @@
       "{'type':'object','properties':{'version':{'type':'string'}},'required':['version']}")       \
     X("Tokens",                                                                                    \
       "{'type':'object','properties':{'count':" OPENAPI_COUNT ",'max_model_len':" OPENAPI_COUNT    \
-      ",'tokens':" OPENAPI_COUNTS ",'token_strs':{'type':'array','items':{'type':'string'}}},"     \
+      ",'tokens':{'type':'array','items':{'anyOf':[" OPENAPI_COUNT ",{'type':'object'}]}},"        \
+      "'token_strs':{'type':'array','items':{'type':'string'}}},"                                  \
       "'required':['count','max_model_len','tokens']}")                                            \
     X("Text",                                                                                      \
       "{'type':'object','properties':{'prompt':{'type':'string'},'content':{'type':'string'}},"    \

@@ -6,6 +6,7 @@
 
 #include "base/cancel.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "serve/job/conversation.h"
 #include "serve/http/errors.h"
 #include "serve/fields/field_schemas.h"
@@ -101,6 +102,34 @@ static void put_ids(const int32_t *ids, size_t n, struct buf *out)
         buf_printf(out, "%s%d", i > 0 ? "," : "", (int)ids[i]);
 }
 
+/* Of llama-server: a piece that is not valid UTF-8 by itself is a list of bytes. */
+static void put_piece(const struct token_job *job, int32_t id, struct buf *out)
+{
+    char scratch[OSP_TOKEN_SCRATCH_BYTES];
+    const char *bytes = "";
+    size_t n_bytes = 0;
+
+    if (osp_token_bytes(tokenizer_of(job), id, scratch, &bytes, &n_bytes) != OSP_OK)
+        n_bytes = 0; /* an id beyond the vocabulary has no text */
+    buf_printf(out, "{\"id\":%d,\"piece\":", (int)id);
+    if (utf8_is_valid(bytes, n_bytes)) {
+        buf_json_string(out, bytes, n_bytes);
+    } else {
+        for (size_t i = 0; i < n_bytes; i++)
+            buf_printf(out, "%s%d", i > 0 ? "," : "[", (unsigned char)bytes[i]);
+        buf_puts(out, "]");
+    }
+    buf_puts(out, "}");
+}
+
+static void put_pieces(const struct token_job *job, const int32_t *ids, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n && !cancel_is_set(); i++) {
+        buf_puts(out, i > 0 ? "," : "");
+        put_piece(job, ids[i], out);
+    }
+}
+
 static void put_strings(const struct token_job *job, const int32_t *ids, size_t n, struct buf *out)
 {
     buf_puts(out, ",\"token_strs\":[");
@@ -120,16 +149,21 @@ static void put_strings(const struct token_job *job, const int32_t *ids, size_t 
 static enum osp_status answer_tokenize(const struct token_job *job, const json_t *body,
                                        struct buf *out)
 {
-    bool wants_strings = false;
+    bool wants_strings = false, wants_pieces = false, adds_special = false;
     int32_t *ids = NULL;
     size_t n = 0;
     enum osp_status st;
 
     TRY(read_flag(&wants_strings, body, "return_token_strs"));
+    TRY(read_flag(&wants_pieces, body, "with_pieces"));
+    TRY(read_flag(&adds_special, body, "add_special"));
     TRY(encode(job, body, &ids, &n));
     buf_printf(out, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", n,
                job->server->info.context_tokens_max);
-    put_ids(ids, n, out);
+    if (wants_pieces)
+        put_pieces(job, ids, n, out);
+    else
+        put_ids(ids, n, out);
     buf_puts(out, "]");
     if (wants_strings)
         put_strings(job, ids, n, out);
@@ -205,6 +239,8 @@ static const struct field TOKENIZE_FIELDS[] = {
           "The tools of the conversation, as in a chat completion request."),
     BOOL("parse_special", "true: names of control tokens in the text become control tokens."),
     BOOL("return_token_strs", "true: also return the text of each token as token_strs."),
+    BOOL("with_pieces", "true: each of tokens is an object with id and piece (llama-server)."),
+    BOOL("add_special", "Has no effect: gpt-oss models have no token at the beginning of a text."),
     OTHER("model", "{'type':'string'}",
           "The name of the model; default: the model that this server serves."),
 };
@@ -226,10 +262,8 @@ static const struct field_set *tokenize_fields_of(const json_t *body)
 {
     const json_t *messages = json_object_get(body, "messages");
     static const struct field CHAT_FIELDS[] = {
-        BOOL("parse_special", NULL),
-        BOOL("return_token_strs", NULL),
-        OTHER("prompt", NULL, NULL),
-        OTHER("content", NULL, NULL),
+        BOOL("parse_special", NULL), BOOL("return_token_strs", NULL), BOOL("with_pieces", NULL),
+        BOOL("add_special", NULL),   OTHER("prompt", NULL, NULL),     OTHER("content", NULL, NULL),
     };
     static const struct field_set of_chat = {.endpoint = FOR_CHAT,
                                              .own = CHAT_FIELDS,
