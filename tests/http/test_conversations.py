@@ -73,9 +73,10 @@ def test_responses_continue_it(client, as_object):
     sent = [message("My name is Ada."), message("What is the capital of France?"),
             *[i.model_dump(exclude_none=True) for i in first.output], message("And of Italy?")]
     counted = client.responses.input_tokens.count(model=MODEL, input="And of Italy?", conversation=named)
+    seed = {"extra_body": {"seed": 1}}  # the prompt is made of the texts alone, not of the tokens that the model drew
     second = list(client.responses.create(model=MODEL, input="And of Italy?", conversation=named, stream=True, store=False,
-                                          max_output_tokens=20))[-1].response
-    same = client.responses.create(model=MODEL, input=sent, max_output_tokens=1)
+                                          max_output_tokens=20, **seed))[-1].response
+    same = client.responses.create(model=MODEL, input=sent, max_output_tokens=1, **seed)
     assert second.usage.input_tokens == same.usage.input_tokens == counted.input_tokens
     again = client.conversations.items.list(c.id, order="asc").data
     assert [i.id for i in again[len(items) + 1:]] == [i.id for i in second.output]
