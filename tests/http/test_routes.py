@@ -54,6 +54,12 @@ def test_answers_are_those_of_the_long_path(ask):
     assert status == 200 and ask("GET", f"/responses/{kept}")[0] == 200
     assert ask("DELETE", f"/responses/{kept}")[0] == 200 and ask("GET", f"/v1/responses/{kept}")[0] == 404
     assert json.loads(ask("GET", "/models/osprey-nano")[2])["id"] == "osprey-nano"
+    kept = json.loads(ask("POST", "/conversations", "{}")[2])["id"]
+    items = json.dumps({"items": [{"role": "user", "content": "Hi"}]})
+    for prefix in ("", "/v1"):
+        assert ask("POST", f"{prefix}/conversations/{kept}/items", items)[0] == 200
+        assert ask("POST", f"{prefix}/conversations/{kept}", json.dumps({"metadata": {"a": prefix}}))[0] == 200
+    assert len(json.loads(ask("GET", f"/conversations/{kept}/items")[2])["data"]) == 2
     for path in ("/health", "/v1/health", "/ping"):
         assert json.loads(ask("GET", path)[2])["status"] == "ok"
     for path in ("/v1", "/v1/", "/v1/v1/models", "/v1/metrics", "/v1models", "//models"):

@@ -58,17 +58,18 @@ struct conversation_state {
     struct buf answer;
 };
 
-/* The id in /v1/conversations/ID and /v1/conversations/ID/items; "" in another path. */
+/* The id in /v1/conversations/ID and /v1/conversations/ID/items, with or without /v1; "" in another
+ * path. */
 static void read_path(const struct http_request *r, char id[RESPONSE_ID_BYTES])
 {
-    static const char prefix[] = "/v1/conversations/";
-    const char *rest;
+    static const char prefix[] = "/conversations/";
+    const char *rest = r->path + (strncmp(r->path, "/v1/", 4) == 0 ? 3 : 0);
     size_t n;
 
     id[0] = '\0';
-    if (strncmp(r->path, prefix, sizeof prefix - 1) != 0)
+    if (strncmp(rest, prefix, sizeof prefix - 1) != 0)
         return;
-    rest = r->path + sizeof prefix - 1;
+    rest += sizeof prefix - 1;
     n = strcspn(rest, "/");
     if (n < RESPONSE_ID_BYTES && (rest[n] == '\0' || strcmp(rest + n, "/items") == 0))
         snprintf(id, RESPONSE_ID_BYTES, "%.*s", (int)n, rest);
