@@ -12,9 +12,9 @@
 #include "cli/options/log_level.h"
 #include "cli/options/model_args.h"
 #include "cli/options/sampling_args.h"
-#include "cli/terminal/chat_local.h"
-#include "cli/terminal/chat_remote.h"
-#include "cli/terminal/chat_session.h"
+#include "cli/chat/chat_local.h"
+#include "cli/chat/chat_remote.h"
+#include "cli/chat/chat_session.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/read_input.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/process_stats.h"
-#include "serve/responses/response_conversations.h"
-#include "serve/responses/response_events.h"
-#include "serve/responses/response_store.h"
+#include "serve/stored/response_conversations.h"
+#include "serve/stored/response_events.h"
+#include "serve/stored/response_store.h"
 
 enum { METRICS_BYTES_MAX = 256 << 10, LABEL_BYTES_MAX = 1024 };
 

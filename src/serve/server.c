@@ -12,9 +12,9 @@
 #include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
 #include "serve/responses/response_background.h"
-#include "serve/responses/response_conversations.h"
-#include "serve/responses/response_events.h"
-#include "serve/responses/response_store.h"
+#include "serve/stored/response_conversations.h"
+#include "serve/stored/response_events.h"
+#include "serve/stored/response_store.h"
 #include "serve/core/routes.h"
 
 bool server_has_model(const struct server *s, const char *name)

@@ -1,7 +1,7 @@
 /* The store of conversations: owners, limits, age, and that items are added all or not at all. */
 #include "unit.h"
 
-#include "serve/responses/response_conversations.h"
+#include "serve/stored/response_conversations.h"
 
 #define S UINT64_C(1000000000)
 

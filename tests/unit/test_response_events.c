@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/memory.h"
 #include "serve/http/http.h"
-#include "serve/responses/response_events.h"
+#include "serve/stored/response_events.h"
 
 /* A connection whose client reads when the test says so. */
 struct http_exchange {

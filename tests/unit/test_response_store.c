@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "serve/responses/response_store.h"
+#include "serve/stored/response_store.h"
 
 #define S(seconds) ((uint64_t)(seconds)*UINT64_C(1000000000))
 

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "serve/http/tls.h"
+#include "serve/tls/tls.h"
 
 /* ---- files ---- */
 

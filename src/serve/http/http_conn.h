@@ -8,7 +8,7 @@
 
 #include "serve/http/http.h"
 #include "serve/http/http_parse.h"
-#include "serve/http/tls.h"
+#include "serve/tls/tls.h"
 
 enum { HTTP_CONNECTIONS_MAX = 16384, HTTP_READ_BYTES = 64 << 10 };
 

@@ -8,8 +8,8 @@
 #include "base/memory.h"
 #include "serve/fields/json_budget.h"
 #include "serve/openai/openapi.h"
-#include "serve/responses/response_conversations.h"
-#include "serve/responses/response_page.h"
+#include "serve/stored/response_conversations.h"
+#include "serve/stored/response_page.h"
 #include "serve/responses/response_request.h"
 #include "serve/core/routes.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "serve/responses/response_events.h"
+#include "serve/stored/response_events.h"
 #include "serve/responses/response_request.h"
 
 enum { RESPONSE_BYTES_MAX = 2 * REPLY_BYTES_MAX };

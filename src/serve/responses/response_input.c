@@ -12,7 +12,7 @@
 #include "serve/fields/json_budget.h"
 #include "serve/responses/response_input_parts.h"
 #include "serve/responses/response_tools.h"
-#include "serve/responses/response_writer.h"
+#include "serve/stored/response_store.h"
 
 enum { IGNORED_NAME_BYTES = 48 }; /* longer names are truncated */
 

@@ -5,7 +5,7 @@
 #define SERVE_RESPONSES_RESPONSE_INPUT_H
 
 #include "serve/fields/json_fields.h"
-#include "serve/responses/response_store.h"
+#include "serve/stored/response_store.h"
 
 /* The origin of a message, so that errors name the item that the client sent. */
 struct input_origin {

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "serve/responses/response_input_parts.h"
-#include "serve/responses/response_writer.h"
+#include "serve/stored/response_store.h"
 
 /* ---- places ---- */
 

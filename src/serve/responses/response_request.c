@@ -9,8 +9,8 @@
 #include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
 #include "serve/fields/json_response_format.h"
-#include "serve/responses/response_conversations.h"
-#include "serve/responses/response_events.h"
+#include "serve/stored/response_conversations.h"
+#include "serve/stored/response_events.h"
 #include "serve/responses/response_fields.h"
 #include "serve/responses/response_truncate.h"
 

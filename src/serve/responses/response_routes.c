@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "serve/http/errors.h"
 #include "serve/responses/response_background.h"
-#include "serve/responses/response_page.h"
+#include "serve/stored/response_page.h"
 #include "serve/responses/response_request.h"
 #include "serve/core/routes.h"
 

@@ -6,15 +6,8 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/rng.h"
 #include "serve/reply/reply_parts.h"
 #include "serve/responses/response_parts.h"
-
-void response_new_id(char out[RESPONSE_ID_BYTES], const char *kind)
-{
-    snprintf(out, RESPONSE_ID_BYTES, "%s_%016llx%016llx", kind, (unsigned long long)rng_entropy(),
-             (unsigned long long)rng_entropy());
-}
 
 void response_writer_init(struct response_writer *w)
 {

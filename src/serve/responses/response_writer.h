@@ -7,14 +7,11 @@
 
 #include "osprey.h"
 #include "serve/reply/reply.h"
-#include "serve/responses/response_store.h"
+#include "serve/stored/response_store.h"
 #include "serve/responses/response_tools.h"
 
 /* upper bound of an item's JSON besides its text and names */
 enum { RESPONSE_ITEM_JSON_BYTES = 512 };
-
-/* Prefix of the reasoning text that is sent as "encrypted_content". */
-#define ENCRYPTED_PREFIX "osprey1."
 
 enum response_item_kind {
     ITEM_NONE,
@@ -62,9 +59,6 @@ struct response_writer {
 
 void response_writer_init(struct response_writer *w);
 void response_writer_release(struct response_writer *w); /* accepts a zeroed writer */
-
-/* Makes a random id with this prefix: "msg" gives "msg_68...". */
-void response_new_id(char out[RESPONSE_ID_BYTES], const char *kind);
 
 /* Writes the first events of a stream. */
 void response_begin(struct response_writer *w, struct buf *out);
