@@ -137,6 +137,9 @@ class Proxy:
         answer.connection = connection  # kept open with the answer
         return answer
 
+    def log(self):
+        return (self.folder / "log").read_text()
+
     def ask(self, *arguments, **headers):
         answer = self.send(*arguments, **headers)
         return answer.status, answer.read().decode()
@@ -235,9 +238,12 @@ def test_a_stream_arrives_token_by_token(setting):
     """The device is held in the middle: all that it has generated arrives, although the stream goes on."""
     setting.pace("run 5")
     answer = setting.proxy.send("POST", "/v1/chat/completions", chat(stream=True), Origin=ORIGIN)
+    assert answer.status == 200, (answer.status, answer.read(), setting.proxy.log())
     n = 0
     while n < 20:
-        n += letters(answer.readline())
+        line = answer.readline()
+        assert line, setting.proxy.log()
+        n += letters(line)
     setting.pace("hang")
     setting.wait_for(setting.held.exists, "the device is held")
     health = setting.server.health()
