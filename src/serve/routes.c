@@ -118,9 +118,8 @@ static void answer_unmatched(struct http_exchange *x, const struct http_request 
     } else if (route != NULL && route_refusal(r->path) == NULL) {
         http_add_header(x, "allow", buf_text(&methods));
         api_error_set(&e, 405, "method_not_allowed",
-                      "%.200s is the route %s, which supports the methods %s; the request has the "
-                      "method %s",
-                      r->path, route->path, buf_text(&methods), r->method);
+                      "%s %.200s is not supported; the route %s supports the methods %s", r->method,
+                      r->path, route->path, buf_text(&methods));
         api_error_respond(x, &e);
     } else {
         answer_unknown(x, r);
@@ -235,7 +234,7 @@ void route_index(struct server *s, struct http_exchange *x, const char *name)
     buf_init(&body, INDEX_BYTES_MAX);
     buf_printf(&body, "osprey %s serves %s\n\n", osp_version(), s->names[0]);
     for (size_t i = 0; (route = route_at(i)) != NULL; i++)
-        buf_printf(&body, "%-5s %-22s %s\n", route->method, route->path, route->text);
+        buf_printf(&body, "%-6s %-30s %s\n", route->method, route->path, route->text);
     http_respond(x, 200, "text/plain; charset=utf-8", buf_text(&body), body.size_bytes);
     buf_release(&body);
 }

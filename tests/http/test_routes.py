@@ -114,7 +114,17 @@ def test_a_wrong_method_names_the_route_that_was_found(ask):
         status, headers, data = ask(method, path, "{}" if method == "POST" else None)
         assert status == 405 and headers["allow"] == allow
         assert message(data) == (
-            f"{path} is the route {route}, which supports the methods {allow}; the request has the method {method}"
+            f"{method} {path} is not supported; the route {route} supports the methods {allow}"
         )
     status, _, data = ask("GET", "/api/chat")
-    assert status == 405 and message(data).startswith("/api/chat is the route /api/chat, ")
+    assert status == 405 and message(data).startswith("GET /api/chat is not supported; the route /api/chat supports ")
+
+
+def test_the_index_is_a_table(ask):
+    """Every description begins in the same column."""
+    status, _, data = ask("GET", "/")
+    lines = data.decode().splitlines()[2:]
+    assert status == 200 and len(lines) > 20
+    for line in lines:
+        method, path, text = line.split(None, 2)
+        assert (line.index(path), line.index(text, len(method) + len(path))) == (7, 38), line
