@@ -252,7 +252,7 @@ static void warn_local_options(int argc, char **argv)
 
         if (row && row->offset < sizeof(struct model_args) && /* the first member */
             row->offset != offsetof(T, model.options.path))
-            fprintf(stderr, "osprey: --%s is ignored: with --url it is the server's to choose\n",
+            fprintf(stderr, "osprey: --%s is ignored: with --url the server determines it\n",
                     row->name);
         row = options_find(command_rows(&command_chat), argv[i]);
         i += row && row->kind != OPTION_FLAG; /* the next word is its value */

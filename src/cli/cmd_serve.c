@@ -305,13 +305,10 @@ const struct command command_serve = {
     .summary = "serve a model over the OpenAI HTTP API",
     .usage = "[MODEL] [options]",
     .about =
-        "The first line on standard output is the URL. It is printed when the server is "
-        "ready; until\n"
-        "then /health reports that the model is loading. After Ctrl-C,\n"
-        "SIGTERM or SIGHUP running requests finish. Options of vLLM and llama-server with the same "
-        "meaning\n"
-        "are accepted; options that osprey does not need are ignored with a message that "
-        "gives the\n"
+        "The first line on standard output is the URL. It is printed when the server is ready;\n"
+        "until then /health reports that the model is loading. After Ctrl-C, SIGTERM or SIGHUP\n"
+        "running requests finish. Options of vLLM and llama-server with the same meaning are\n"
+        "accepted; options that osprey does not need are ignored with a message that gives the\n"
         "reason (osprey help --foreign).\n"
         "\nEndpoints:" ROUTE_LIST(ROUTE_LINE),
     .examples = EXAMPLES,

@@ -82,7 +82,7 @@ def test_local_options_are_named(fake):
                "--attention-backend", "auto", "-s", "-m", environment={"OSPREY_CPU_FEATURES": "ref"})  # fmt: skip
     assert done.stdout == "Paris\n"
     for option in ("max-model-len", "max-num-seqs", "threads", "device", "no-sinks", "attention-backend"):
-        assert f"osprey: --{option} is ignored: with --url it is the server's to choose\n" in done.stderr
+        assert f"osprey: --{option} is ignored: with --url the server determines it\n" in done.stderr
     assert done.stderr.count("ignored") == 6  # not what is in the environment
 
 

@@ -48,7 +48,7 @@ struct model_args {
                 "together (default 512)"),                                                         \
         TEXT_ROW(T, m.options.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                      \
                  "data type of the KV cache: f32, bf16, fp8, or on CPUs int16 (default auto: "     \
-                 "int16 with the ISA avx2 or avx-vnni, f32 with ref, otherwise bf16)"),            \
+                 "int16 with the ISAs avx2 to amx, f32 with ref, otherwise bf16)"),                \
         TEXT_ROW(T, m.cache_type_k, "cache-type-k", "-ctk", "TYPE",                                \
                  "llama-server's name for --kv-cache-dtype; keys and values have the same type"),  \
         TEXT_ROW(T, m.cache_type_v, "cache-type-v", "-ctv", "TYPE", "same as --cache-type-k")
@@ -69,8 +69,8 @@ struct model_args {
                  "CPUs such as 0-7,16; off: do not bind; auto: cores if there is a thread for "    \
                  "each, otherwise nodes if there are several (default auto)"),                     \
         TEXT_ROW(T, m.options.cpu_features, "cpu-features", NULL, "ISA",                           \
-                 "ISA of the CPU kernels: ref, avx2, avx-vnni, avx512 or neon (default: the "      \
-                 "best that this CPU has)"),                                                       \
+                 "ISA of the CPU kernels: ref, avx2, avx-vnni, avx512, amx or neon (default: "     \
+                 "the best that this CPU has)"),                                                   \
         BYTES_ROW(T, m.options.kv_cache_bytes, "kv-cache-memory", "--kv-cache-memory-bytes", 0,    \
                   1e15,                                                                            \
                   "size of the KV cache, such as 512M or 8G (default: planned from "               \
