@@ -280,6 +280,14 @@ def test_a_client_that_does_not_trust_the_certificate(server):
     assert server.metric(FAILED) == before + 1
 
 
+@pytest.mark.parametrize("command", [("status", "--once", "--url"), ("chat", "-p", "Hello", "--url")])
+def test_commands_say_how_to_trust_a_certificate(server, command):
+    done = run(*command, f"https://127.0.0.1:{server.port}")
+    assert done.returncode == 1
+    assert "certificate" in done.stderr and "SSL_CERT_FILE can name a PEM file" in done.stderr
+    assert "is the server running" not in done.stderr
+
+
 def test_a_handshake_that_stalls(start):
     """The time limit of a request's head covers the handshake. A connection without a byte is no handshake."""
     server = start("--request-timeout", "1")

@@ -191,6 +191,19 @@ static enum osp_status status_error(const struct transfer *t, long status)
     return st;
 }
 
+/* What to do about an error of libcurl. */
+static const char *hint_of(CURLcode code)
+{
+    switch (code) {
+    case CURLE_COULDNT_CONNECT:
+        return " (is the server running there?)";
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return " (SSL_CERT_FILE can name a PEM file with the certificate to trust)";
+    default:
+        return "";
+    }
+}
+
 static enum osp_status outcome(const struct transfer *t, CURLcode code)
 {
     const long status = status_of(t);
@@ -200,8 +213,8 @@ static enum osp_status outcome(const struct transfer *t, CURLcode code)
     if (t->is_canceled)
         return fail(OSP_ECANCELED, "%s: canceled", t->call->url);
     if (code != CURLE_OK)
-        return fail(OSP_EIO, "%s: %s", t->call->url,
-                    t->error[0] != '\0' ? t->error : lib.strerror(code));
+        return fail(OSP_EIO, "%s: %s%s", t->call->url,
+                    t->error[0] != '\0' ? t->error : lib.strerror(code), hint_of(code));
     if (status >= 300 && status < 400)
         return redirect_error(t, status);
     return status == 200 || t->call->any_status ? OSP_OK : status_error(t, status);

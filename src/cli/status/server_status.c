@@ -74,8 +74,7 @@ static void read_health(struct server_status *out, const struct client_server *s
 
     if (client_server_get(s, "/health", TIMEOUT_S, body, &status) != OSP_OK) {
         out->is_reachable = status > 0; /* a redirect */
-        snprintf(out->error, sizeof out->error, "%s%s", fail_message(),
-                 out->is_reachable ? "" : " (is the server running there?)");
+        snprintf(out->error, sizeof out->error, "%s", fail_message());
         return;
     }
     out->is_reachable = true;
