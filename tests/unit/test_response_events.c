@@ -213,5 +213,55 @@ static void test_without_events(void **state)
     backgrounds_free(all);
 }
 
+/* A response that the visit ends with an event. */
+struct canceled {
+    struct background *of;
+    const char *event;
+    int n_visits;
+};
+
+static void cancel(void *job)
+{
+    struct canceled *c = job;
+
+    c->n_visits++;
+    write_text(c->of, c->event);
+    background_end(c->of, 1);
+}
+
+static void write_finished(struct backgrounds *all, const char *id, const char *event)
+{
+    struct background *b = begin(all, id);
+
+    write_text(b, event);
+    background_end(b, 1);
+}
+
+/* The event that a visit writes exceeds the limit of all, so that the oldest finished response is
+ * removed. That is the next one in the list. */
+static void test_a_visit_that_removes_another(void **state)
+{
+    enum { EVENT_BYTES = 2 << 20, N = BACKGROUND_ALL_EVENTS_BYTES_MAX / EVENT_BYTES };
+    struct backgrounds *all = backgrounds_new();
+    char *event = event_of(EVENT_BYTES, 'x'), id[16];
+    struct canceled one = {.event = event};
+
+    (void)state;
+    write_finished(all, "oldest", event);
+    one.of = background_begin(all, &(struct background_entry){"one", "me", &one, true});
+    for (int i = 1; i < N; i++) {
+        snprintf(id, sizeof id, "r%d", i);
+        write_finished(all, id, event);
+    }
+    assert_non_null(background_find(all, "me", "oldest"));
+    backgrounds_each_unread(all, cancel);
+    assert_int_equal(one.n_visits, 1);
+    assert_null(background_find(all, "me", "oldest"));
+    assert_non_null(background_find(all, "me", "one"));
+    free(event);
+    backgrounds_free(all);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_where_readers_begin), cmocka_unit_test(test_a_slow_reader),
-          cmocka_unit_test(test_limit_of_all), cmocka_unit_test(test_without_events))
+          cmocka_unit_test(test_limit_of_all), cmocka_unit_test(test_without_events),
+          cmocka_unit_test(test_a_visit_that_removes_another))

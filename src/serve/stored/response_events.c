@@ -312,9 +312,11 @@ void backgrounds_tick(struct backgrounds *all, uint64_t now_ns)
 
 void backgrounds_each_unread(struct backgrounds *all, void (*visit)(void *job))
 {
-    for (struct background *b = all->newest, *next; b; b = next) {
-        next = b->next;
-        if (b->job && !background_has_reader(b))
+    for (struct background *b = all->newest; b;) {
+        const bool is_visited = b->job && !background_has_reader(b);
+
+        if (is_visited)
             visit(b->job);
+        b = is_visited ? all->newest : b->next; /* the visit may have removed others, too */
     }
 }

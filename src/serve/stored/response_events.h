@@ -66,7 +66,8 @@ enum background_read background_follow(struct background *b, struct http_exchang
 
 /* Continues streams whose readers were slow, and drops events that are too old. */
 void backgrounds_tick(struct backgrounds *all, uint64_t now_ns);
-/* Calls visit(job) for each response that is being generated and has no reader. */
+/* Calls visit(job) for each response that is being generated and has no reader. The visit must end
+ * or remove the response; it may remove others, too. */
 void backgrounds_each_unread(struct backgrounds *all, void (*visit)(void *job));
 
 #endif
