@@ -314,3 +314,40 @@ def test_a_key_leaves_slots_to_others(two_keys):
         assert answer["usage"]["completion_tokens"] > 0
         assert not any(r.done() for r in running)
         server.process.kill()  # ends the answers
+
+
+def as_client(server, key, method, path, body=None):
+    """A request with this server's key as x-api-key, beside a token of a gateway that all clients share."""
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer gateway", "x-api-key": key}
+    request = urllib.request.Request(server.url + path, body and json.dumps(body).encode(), headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_token_of_another_service_joins_no_clients(two_keys):
+    """Stored responses and conversations belong to the key that admitted the request, not to the first token in it."""
+    server = two_keys()
+    stored = as_client(server, "first", "POST", "/v1/responses", {"input": "Hi", "max_output_tokens": 16})["id"]
+    running = as_client(
+        server, "first", "POST", "/v1/responses", {"input": "Hi", "background": True, "stream": False}
+    )["id"]
+    talk = as_client(server, "first", "POST", "/v1/conversations", {"metadata": {"of": "first"}})["id"]
+    for path in (f"/v1/responses/{stored}", f"/v1/responses/{stored}/input_items", f"/v1/responses/{running}",
+                 f"/v1/conversations/{talk}", f"/v1/conversations/{talk}/items"):  # fmt: skip
+        assert as_client(server, "second", "GET", path) == 404, path
+    assert as_client(server, "second", "POST", f"/v1/responses/{running}/cancel", {}) == 404
+    assert as_client(server, "second", "DELETE", f"/v1/responses/{stored}") == 404
+    assert as_client(server, "second", "DELETE", f"/v1/conversations/{talk}") == 404
+    for more in ({"previous_response_id": stored}, {"conversation": talk},
+                 {"input": [{"type": "item_reference", "id": "msg_x"}]}):  # fmt: skip
+        assert as_client(server, "second", "POST", "/v1/responses", {"input": "x", **more}) in (400, 404)
+    assert as_client(server, "first", "GET", f"/v1/responses/{stored}")["id"] == stored
+    assert as_client(server, "first", "GET", f"/v1/conversations/{talk}")["metadata"] == {"of": "first"}
+    request = urllib.request.Request(
+        f"{server.url}/v1/responses/{stored}", headers={"Authorization": "Bearer first"}
+    )
+    with urllib.request.urlopen(request, timeout=120) as answer:  # the same key in the other header
+        assert json.load(answer)["id"] == stored

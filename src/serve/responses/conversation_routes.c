@@ -79,7 +79,7 @@ static void conversation_open(struct job *job)
 {
     struct conversation_state *s = job->state;
 
-    s->owner = mem_strdup(response_owner(http_exchange_request(job->x)));
+    s->owner = mem_strdup(response_owner(job->server, http_exchange_request(job->x)));
     read_path(http_exchange_request(job->x), s->id);
     buf_init(&s->answer, ITEM_BYTES_MAX);
 }
@@ -313,7 +313,7 @@ void route_conversation_items(struct server *s, struct http_exchange *x, const c
 {
     struct conversation_items list;
     enum conversation_result result = conversations_items(
-        s->conversations, response_owner(http_exchange_request(x)), name, clock_ns(), &list);
+        s->conversations, response_owner(s, http_exchange_request(x)), name, clock_ns(), &list);
 
     if (result == CONVERSATION_OK)
         response_list_items(x, list.items, list.n, buf_text(&list.text));
@@ -345,7 +345,7 @@ static void respond(struct http_exchange *x, enum conversation_result result, co
 
 void route_conversation(struct server *s, struct http_exchange *x, const char *name)
 {
-    const char *owner = response_owner(http_exchange_request(x)), *item;
+    const char *owner = response_owner(s, http_exchange_request(x)), *item;
     enum conversation_result result;
     char id[RESPONSE_ID_BYTES];
     struct buf out;
@@ -361,7 +361,7 @@ void route_conversation(struct server *s, struct http_exchange *x, const char *n
  * conversation. */
 void route_conversation_delete(struct server *s, struct http_exchange *x, const char *name)
 {
-    const char *owner = response_owner(http_exchange_request(x)), *item;
+    const char *owner = response_owner(s, http_exchange_request(x)), *item;
     enum conversation_result result;
     char id[RESPONSE_ID_BYTES];
     struct buf out;

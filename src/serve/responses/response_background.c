@@ -75,7 +75,7 @@ static void cancel(struct job *job)
 
 static struct background *find(struct server *s, const struct http_exchange *x, const char *id)
 {
-    return background_find(s->backgrounds, response_owner(http_exchange_request(x)), id);
+    return background_find(s->backgrounds, response_owner(s, http_exchange_request(x)), id);
 }
 
 /* The job that generates the response; NULL: there is none. */

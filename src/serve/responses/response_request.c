@@ -14,9 +14,9 @@
 #include "serve/responses/response_fields.h"
 #include "serve/responses/response_truncate.h"
 
-const char *response_owner(const struct http_request *r)
+const char *response_owner(const struct server *s, const struct http_request *r)
 {
-    const char *given = http_request_token(r);
+    const char *given = r->key_index >= 0 ? s->keys.items[r->key_index] : http_request_token(r);
 
     return given ? given : "";
 }

@@ -24,9 +24,10 @@ struct response_state {
     size_t n_input_tokens; /* set by response_count() */
 };
 
-/* The owner of the request's responses: requests with the same token have the same owner.
- * The token may have been checked by a proxy instead of this server. Borrowed from the request. */
-const char *response_owner(const struct http_request *r);
+/* The owner of the request's responses: the API key of this server that admitted the request. A
+ * server without keys takes the token of the request, which a proxy may have checked; requests
+ * without a token share one owner. Borrowed from the server or the request. */
+const char *response_owner(const struct server *s, const struct http_request *r);
 
 /* Reads job->json and submits it. A request without input gets no choices. */
 CHECKED enum osp_status response_submit(struct job *job);

@@ -24,8 +24,8 @@ static void refuse_unknown(struct http_exchange *x, const char *id)
  * request is answered with 404. */
 static const struct stored_response *find(struct server *s, struct http_exchange *x, const char *id)
 {
-    const struct stored_response *r =
-        response_store_find(s->responses, response_owner(http_exchange_request(x)), id, clock_ns());
+    const struct stored_response *r = response_store_find(
+        s->responses, response_owner(s, http_exchange_request(x)), id, clock_ns());
 
     if (!r)
         refuse_unknown(x, id);
@@ -89,7 +89,7 @@ void route_response(struct server *s, struct http_exchange *x, const char *name)
 
 void route_response_delete(struct server *s, struct http_exchange *x, const char *name)
 {
-    const char *owner = response_owner(http_exchange_request(x));
+    const char *owner = response_owner(s, http_exchange_request(x));
     struct buf body;
 
     if (!response_background_delete(s, x, name) &&

@@ -19,7 +19,7 @@ static void response_open(struct job *job)
 {
     struct response_state *s = job->state;
 
-    s->owner = mem_strdup(response_owner(http_exchange_request(job->x)));
+    s->owner = mem_strdup(response_owner(job->server, http_exchange_request(job->x)));
 }
 
 static void begin(struct job *job, struct buf *out)
