@@ -111,6 +111,47 @@ def test_errors_of_the_server(fake, route, text):
     assert done.stdout == ("half\n" if "half" in route[1] else "")
 
 
+def until_closed(handler, begin, rest):
+    """Sends bytes again and again until the client closes the connection."""
+    handler.wfile.write(begin.encode())
+    try:
+        while True:
+            handler.wfile.write(rest.encode())
+    except OSError:
+        pass
+
+
+@pytest.mark.parametrize("status, begin, rest, text", [
+    (200, "data: {]\n\n", "data: {}\n\n", "an event that is not a JSON object"),
+    (200, "", "x" * 65536, "a line that is longer than 4 MiB"),
+    (500, "oops", " " * 65536, "status 500: oops"),
+    (200, "".join(PARIS), ": ping\n\n", ""),
+])  # fmt: skip
+def test_a_server_that_never_ends(fake, status, begin, rest, text):
+    """The client closes the connection once it knows enough."""
+
+    def endless(request):
+        request.send_response(status)
+        request.end_headers()
+        until_closed(request, begin, rest)
+
+    fake.routes["/v1/chat/completions"] = endless
+    done = ask(fake.url, "-q")
+    assert done.returncode == (1 if text else 0) and text in done.stderr, done.stderr
+    assert done.stdout == ("" if text else "Paris\n")
+
+
+def test_a_list_of_models_that_never_ends(fake):
+    def endless(request):
+        request.send_response(200)
+        request.end_headers()
+        until_closed(request, "", " " * 65536)
+
+    fake.routes["/v1/models"] = endless
+    done = ask(fake.url)
+    assert done.returncode == 1 and "/v1/models" in done.stderr and "Timeout" not in done.stderr, done.stderr
+
+
 def test_a_redirect_is_named_and_not_followed(fake):
     other = FakeServer()
 

@@ -125,9 +125,12 @@ static void http_drop(void *self, struct bench_job *job)
 
 /* ---- a request ---- */
 
-static void on_stream(void *ctx, const char *bytes, size_t n_bytes)
+static bool on_stream(void *ctx, const char *bytes, size_t n_bytes)
 {
-    bench_sse_push(ctx, bytes, n_bytes, clock_ns());
+    struct bench_sse *sse = ctx;
+
+    bench_sse_push(sse, bytes, n_bytes, clock_ns());
+    return !sse->failed;
 }
 
 static enum osp_status http_run(void *self, struct bench_job *job, struct timeline *out)

@@ -73,11 +73,12 @@ static void on_text(void *ctx, bool is_reasoning, const char *text, size_t n_byt
         answer_put_content(&r->printer, text, n_bytes);
 }
 
-static void on_body(void *ctx, const char *bytes, size_t n_bytes)
+static bool on_body(void *ctx, const char *bytes, size_t n_bytes)
 {
     struct reader *r = ctx;
 
     chat_stream_push(&r->stream, bytes, n_bytes);
+    return !r->stream.failed && !r->stream.lines.is_done;
 }
 
 /* Token counts are the server's; the times are as measured here. */

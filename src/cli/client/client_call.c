@@ -71,6 +71,7 @@ struct transfer {
     struct buf error_body;
     char error[CURL_ERROR_SIZE]; /* libcurl's own message, with host and port */
     bool is_canceled;
+    bool is_stopped; /* by this side: nothing more of the body is wanted */
 };
 
 static long status_of(const struct transfer *t)
@@ -81,19 +82,24 @@ static long status_of(const struct transfer *t)
     return status;
 }
 
+/* False: the rest of the body is not wanted. */
+static bool add_error(struct buf *body, const char *bytes, size_t n)
+{
+    const size_t n_free = ERROR_BODY_BYTES_MAX - body->size_bytes;
+
+    return buf_append(body, bytes, n < n_free ? n : n_free) && n < n_free;
+}
+
 static size_t on_bytes(char *bytes, size_t size, size_t n, void *ctx)
 {
     struct transfer *t = ctx;
 
     (void)size; /* always 1 */
     if (t->call->any_status || status_of(t) == 200)
-        t->call->on_body(t->call->ctx, bytes, n);
+        t->is_stopped = !t->call->on_body(t->call->ctx, bytes, n);
     else
-        buf_append(&t->error_body, bytes,
-                   n < ERROR_BODY_BYTES_MAX - t->error_body.size_bytes
-                       ? n
-                       : ERROR_BODY_BYTES_MAX - t->error_body.size_bytes);
-    return n;
+        t->is_stopped = !add_error(&t->error_body, bytes, n);
+    return t->is_stopped ? 0 : n; /* n > 0; any other number ends the transfer */
 }
 
 static struct curl_slist *headers_of(const struct client_call *call)
@@ -212,7 +218,7 @@ static enum osp_status outcome(const struct transfer *t, CURLcode code)
         *t->call->status = status;
     if (t->is_canceled)
         return fail(OSP_ECANCELED, "%s: canceled", t->call->url);
-    if (code != CURLE_OK)
+    if (code != CURLE_OK && !t->is_stopped)
         return fail(OSP_EIO, "%s: %s%s", t->call->url,
                     t->error[0] != '\0' ? t->error : lib.strerror(code), hint_of(code));
     if (status >= 300 && status < 400)

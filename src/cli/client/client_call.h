@@ -8,8 +8,9 @@
 
 #include "base/status.h"
 
-/* Called with bytes of the response body as they arrive, if the status is 200. */
-typedef void client_body_fn(void *ctx, const char *bytes, size_t n_bytes);
+/* Called with bytes of the response body as they arrive, if the status is 200. False: nothing more
+ * is wanted; the call ends without an error, whatever the server still sends. */
+typedef bool client_body_fn(void *ctx, const char *bytes, size_t n_bytes);
 
 struct client_call {
     const char *url, *body; /* body NULL: GET */

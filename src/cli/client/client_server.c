@@ -59,9 +59,9 @@ char *client_server_url(const struct client_server *s, const char *path)
     return mem_printf("%s%s", s->root, path);
 }
 
-static void append_bytes(void *ctx, const char *bytes, size_t n_bytes)
+static bool append_bytes(void *ctx, const char *bytes, size_t n_bytes)
 {
-    buf_append(ctx, bytes, n_bytes);
+    return buf_append(ctx, bytes, n_bytes);
 }
 
 enum osp_status client_server_get(const struct client_server *s, const char *path, long timeout_s,
