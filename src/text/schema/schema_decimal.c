@@ -21,9 +21,9 @@ bool schema_decimal_read(double value, struct schema_decimal *d)
     int n = 0, n_whole;
     const char *at = text;
 
+    *d = (struct schema_decimal){.is_negative = value < 0, .is_zero = value == 0};
     if (!isfinite(value) || fabs(value) >= 1e19 || (value != 0 && fabs(value) < 1e-15))
         return false;
-    *d = (struct schema_decimal){.is_negative = value < 0, .is_zero = value == 0};
     shortest(fabs(value), text);
     for (; *at != 'e' && *at != '\0'; at++)
         if (*at != '.')
