@@ -108,5 +108,31 @@ static void test_number_of_items(void **state)
     conversations_free(all);
 }
 
+/* As many as an operator may allow expire at once, from the oldest on. The cost of each does not
+ * depend on how many there are, since all other clients wait meanwhile. */
+static void test_many_expire_at_once(void **state)
+{
+    enum { N = 65536, SECOND = 1000000000 };
+    struct conversations *all = conversations_new(
+        &(struct response_limits){.n_max = N, .bytes_max = (size_t)1 << 30, .age_s_max = 10});
+    char id[RESPONSE_ID_BYTES], used[RESPONSE_ID_BYTES];
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 4096);
+    assert_int_equal(conversations_create(all, "me", "{}", used, SECOND), CONVERSATION_OK);
+    for (int i = 1; i < N; i++)
+        assert_int_equal(conversations_create(all, "me", "{}", id, SECOND), CONVERSATION_OK);
+    assert_int_equal(conversations_count(all), N);
+    assert_int_equal(conversations_put(all, "me", used, NULL, (uint64_t)8 * SECOND, &out),
+                     CONVERSATION_OK);
+    conversations_tick(all, (uint64_t)12 * SECOND);
+    assert_int_equal(conversations_count(all), 1); /* the one that was used */
+    assert_int_equal(conversations_put(all, "me", used, NULL, (uint64_t)12 * SECOND, &out),
+                     CONVERSATION_OK);
+    buf_release(&out);
+    conversations_free(all);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_items), cmocka_unit_test(test_limits),
-          cmocka_unit_test(test_number_of_items))
+          cmocka_unit_test(test_number_of_items), cmocka_unit_test(test_many_expire_at_once))

@@ -16,7 +16,7 @@ struct item {
 };
 
 struct conversation {
-    struct conversation *older; /* used less recently */
+    struct conversation *older, *newer; /* used less, and more recently */
     char id[RESPONSE_ID_BYTES];
     char *owner, *metadata;
     int64_t created_unix_s;
@@ -29,7 +29,7 @@ struct conversation {
 struct conversations {
     struct response_limits limits;
     pthread_mutex_t mutex;
-    struct conversation *newest;
+    struct conversation *newest, *oldest;
     int n;
     size_t n_bytes;
 };
@@ -62,11 +62,16 @@ void conversation_items_release(struct conversation_items *c)
 
 static void unlink_it(struct conversations *all, struct conversation *c)
 {
-    struct conversation **at = &all->newest;
+    *(c->newer ? &c->newer->older : &all->newest) = c->older;
+    *(c->older ? &c->older->newer : &all->oldest) = c->newer;
+}
 
-    while (*at != c)
-        at = &(*at)->older;
-    *at = c->older;
+static void link_newest(struct conversations *all, struct conversation *c)
+{
+    c->newer = NULL;
+    c->older = all->newest;
+    *(c->older ? &c->older->newer : &all->oldest) = c;
+    all->newest = c;
 }
 
 static void drop(struct conversations *all, struct conversation *c)
@@ -85,21 +90,10 @@ static bool is_over(const struct conversations *all, const struct conversation *
            (now_ns > c->used_ns && now_ns - c->used_ns > age_ns);
 }
 
-static struct conversation *oldest_of(const struct conversations *all)
-{
-    struct conversation *c = all->newest;
-
-    while (c && c->older)
-        c = c->older;
-    return c;
-}
-
 static void enforce_limits(struct conversations *all, uint64_t now_ns)
 {
-    struct conversation *c;
-
-    while ((c = oldest_of(all)) != NULL && is_over(all, c, now_ns))
-        drop(all, c);
+    while (all->oldest && is_over(all, all->oldest, now_ns))
+        drop(all, all->oldest);
 }
 
 static void grow(struct conversations *all, struct conversation *c, size_t n_bytes)
@@ -121,8 +115,7 @@ static struct conversation *find(struct conversations *all, const char *owner, c
         return NULL;
     c->used_ns = now_ns;
     unlink_it(all, c);
-    c->older = all->newest;
-    all->newest = c;
+    link_newest(all, c);
     return c;
 }
 
@@ -144,8 +137,7 @@ enum conversation_result conversations_create(struct conversations *all, const c
     c->created_unix_s = clock_unix_s();
     c->used_ns = now_ns;
     pthread_mutex_lock(&all->mutex);
-    c->older = all->newest;
-    all->newest = c;
+    link_newest(all, c);
     all->n++;
     grow(all, c, sizeof *c + strlen(owner) + strlen(metadata) + 2);
     enforce_limits(all, now_ns);
