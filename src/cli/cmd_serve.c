@@ -61,9 +61,9 @@ static const struct option_row OPTIONS[] = {
              "PEM file with the private key of --ssl-certfile, without a password (default: in the "
              "file of the certificate)"),
     TEXT_ROW(T, api_key, "api-key", NULL, "KEY[,KEY]",
-             "API keys: every request but /health needs one of them as bearer token; other users "
-             "of the machine can read the command line, so prefer OSPREY_API_KEY or "
-             "--api-key-file"),
+             "API keys: every request but /health and the chat page's files needs one of them as "
+             "bearer token; other users of the machine can read the command line, so prefer "
+             "OSPREY_API_KEY or --api-key-file"),
     TEXT_ROW(T, api_key_file, "api-key-file", NULL, "FILE",
              "file with one API key per line; lines that begin with # are comments"),
     TEXT_ROW(T, allowed_origins, "allowed-origins", "--cors-origins", "ORIGIN[,ORIGIN]",

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "serve/anthropic/call_texts.h"
 #include "serve/job/job.h"
+#include "serve/http/origin.h"
 #include "serve/job/conversation.h"
 #include "serve/fields/json_budget.h"
 #include "serve/responses/response_background.h"
@@ -219,6 +220,7 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
     if (!s->opt.host)
         s->opt.host = "127.0.0.1";
     TRY(memory_limits(&s->opt));
+    TRY(origins_check(opt->allowed_origins));
     if (opt->ssl_keyfile && !opt->ssl_certfile)
         TRY(fail(OSP_EINVAL, "--ssl-keyfile %s needs --ssl-certfile with the key's certificate",
                  opt->ssl_keyfile));

@@ -82,6 +82,8 @@ REFUSED = [
     ("-m MODEL --embedding --pooling mean", "no embedding or reranking models"),
     ("-m MODEL --rpc 192.168.88.10:50052", "one engine on one device"),
     ("-m MODEL --grammar-file json.gbnf", "grammar"),
+    ("-m MODEL --allowed-origins https://a.example,https://b.example/", '"https://b.example/" is not an origin'),
+    ("-m MODEL --allowed-origins https://", '"https://" is not an origin'),
     ("-m MODEL -ctk q8_0 -ctv f16", "KV cache types q8_0 and f16: keys and values must have the same type"),
 ]
 

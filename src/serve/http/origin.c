@@ -71,6 +71,25 @@ static bool next_item(const char **list, const char **item, size_t *n_bytes)
     return *n_bytes > 0;
 }
 
+enum osp_status origins_check(const char *list)
+{
+    const char *item;
+    size_t n;
+
+    while (next_item(&list, &item, &n)) {
+        const char *host = memmem(item, n, "://", 3);
+
+        host = host ? host + 3 : item;
+        if (host == item + n || memchr(host, '/', n - (size_t)(host - item)))
+            return fail(OSP_EINVAL,
+                        "--allowed-origins: \"%.*s\" is not an origin; expected scheme://host or "
+                        "scheme://host:port without a slash at the end, such as "
+                        "https://chat.example.com, or *",
+                        (int)(n < HOST_BYTES_MAX ? n : HOST_BYTES_MAX), item);
+    }
+    return OSP_OK;
+}
+
 static bool in_list(const char *list, const char *origin)
 {
     const char *item;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/status.h"
 #include "serve/http/http_request.h"
 
 struct origin_rule {
@@ -17,6 +18,9 @@ struct origin_rule {
 };
 
 enum { ORIGIN_WHY_BYTES = 1024 };
+
+/* OSP_EINVAL: an item of the list has a path or no host. `list` may be NULL. */
+CHECKED enum osp_status origins_check(const char *list);
 
 /* False: refused, with the error message in why (ORIGIN_WHY_BYTES).
  *

@@ -201,8 +201,8 @@ json_t *response_builtin_arguments(const struct response_builtin *b, const json_
     static const char *const forms[N_BUILTINS] = {
         [SHELL] = "must be an object with commands, a list of strings",
         [LOCAL_SHELL] = "must be an object with command, a list of strings",
-        [APPLY_PATCH] = "must be an object with type (create_file, update_file or delete_file), "
-                        "path and, unless it deletes, diff",
+        [APPLY_PATCH] = ("must be an object with type (create_file, update_file or delete_file), "
+                         "path and, unless it deletes, diff"),
     };
     json_t *value = convert(b, json_object_get(item, b->member), false), *string;
     char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
