@@ -239,31 +239,54 @@ def letters(line):
     return len(choices[0]["delta"].get("content") or "") if choices else 0
 
 
-def test_a_stream_arrives_token_by_token(setting):
-    """The device is held in the middle: all that it has generated arrives, although the stream goes on."""
+class Cut(Exception):
+    """The proxy has ended the stream."""
+
+
+def check_stream(setting):
     setting.pace("run 5")
     answer = setting.proxy.send("POST", "/v1/chat/completions", chat(stream=True), Origin=ORIGIN)
     assert answer.status == 200, (answer.status, answer.read(), setting.proxy.log())
     n = 0
-    while n < 20:
-        line = answer.readline()
-        assert line, setting.proxy.log()
-        n += letters(line)
+
+    def read_up_to(n_letters):
+        nonlocal n
+        while n < n_letters:
+            if not (line := answer.readline()):
+                raise Cut
+            n += letters(line)
+
+    read_up_to(20)
     setting.pace("hang")
     setting.wait_for(setting.held.exists, "the device is held")
     health = setting.server.health()
     assert health["running"] == 1
     n_generated = int(setting.server.metric("vllm:generation_tokens_total")) - setting.tokens_before
     assert 20 <= n_generated < N_TOKENS
-    while n < n_generated - HEADER_TOKENS:
-        line = answer.readline()
-        assert line
-        n += letters(line)
+    read_up_to(n_generated - HEADER_TOKENS)
     assert setting.server.health()["running"] == 1
     setting.pace("run 0")
-    rest = answer.read().split(b"\n")
+    try:
+        rest = answer.read().split(b"\n")
+    except http.client.IncompleteRead:
+        raise Cut from None
     assert n + sum(map(letters, rest)) == N_TOKENS - HEADER_TOKENS
     assert b"data: [DONE]" in rest
+
+
+def test_a_stream_arrives_token_by_token(setting):
+    """The device is held in the middle: all that it has generated arrives, although the stream goes on. Caddy 2.6
+    closes, on a busy machine in one of some twenty runs, its own connection to the server in the middle of an answer,
+    and says so in its log; then the check is repeated."""
+    for _ in range(5):
+        try:
+            return check_stream(setting)
+        except Cut:
+            assert "use of closed network connection" in setting.proxy.log(), setting.proxy.log()
+        setting.pace("run 0")
+        setting.wait_for(lambda: setting.server.health()["running"] == 0, "idle")
+        setting.tokens_before = int(setting.server.metric("vllm:generation_tokens_total"))
+    raise AssertionError(setting.proxy.log())
 
 
 @pytest.mark.parametrize("stream", [True, False])
