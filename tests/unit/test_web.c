@@ -13,7 +13,7 @@ static void test_browsers_get_the_page(void **state)
     (void)state;
     start(&f, usual_options());
     expect(&f, request_text("GET", "/", BROWSER, ""), "content-type: text/html", "<!doctype html>");
-    expect(&f, request_text("GET", "/", "", ""), "content-type: text/plain", "POST  /v1/chat");
+    expect(&f, request_text("GET", "/", "", ""), "content-type: text/plain", "POST   /v1/chat");
     expect(&f, request_text("GET", "/", "Accept: */*\r\n", ""), "content-type: text/plain",
            "vary: Accept");
     expect(&f, request_text("HEAD", "/", BROWSER, ""), "content-type: text/html",
