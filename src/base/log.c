@@ -73,14 +73,14 @@ static size_t put_escaped(char *out, size_t out_bytes, const char *text)
 static void put(struct log_fields *f, const char *format, ...) PRINTF_LIKE(2, 3);
 static void put(struct log_fields *f, const char *format, ...)
 {
-    const size_t room = sizeof f->text - f->n_bytes;
+    const size_t n_free = sizeof f->text - f->n_bytes;
     va_list args;
     int n;
 
     va_start(args, format);
-    n = vsnprintf(f->text + f->n_bytes, room, format, args);
+    n = vsnprintf(f->text + f->n_bytes, n_free, format, args);
     va_end(args);
-    if (n > 0 && (size_t)n < room)
+    if (n > 0 && (size_t)n < n_free)
         f->n_bytes += (size_t)n;
     f->text[f->n_bytes] = '\0';
 }

@@ -1,4 +1,4 @@
-/* The messages of a chat, whoever answers them: the engine in this process or a server. */
+/* The messages of a chat. The engine in this process or a server answers them. */
 #ifndef CLI_CHAT_CONVERSATION_H
 #define CLI_CHAT_CONVERSATION_H
 

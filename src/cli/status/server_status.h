@@ -40,7 +40,7 @@ enum status_metric {
 
 enum { STATUS_TEXT_BYTES_MAX = 256, STATUS_ERROR_BYTES_MAX = 1024 };
 
-/* A moment of a server. A text is "" and a number below 0 if the server does not say. */
+/* The state of a server at one time. Values that the server does not report are "" or negative. */
 struct server_status {
     bool is_reachable;                  /* it has answered */
     bool is_healthy;                    /* /health is 200, and the key was not refused */

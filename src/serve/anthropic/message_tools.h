@@ -2,8 +2,9 @@
  * Anthropic that the client runs (bash, text editor, memory) get the schema that their names stand
  * for; tools that Anthropic's servers run are ignored and reported in the warning header.
  *
- * Tools with defer_loading are not a part of the prompt. The model gets to know them where the
- * conversation refers to them (message_tool_text), so that the prompt before that stays cached. */
+ * Tools with defer_loading are not in the system part of the prompt. Their definitions are
+ * rendered where the conversation refers to them (message_tool_text); the prompt before that place
+ * stays in the prefix cache. */
 #ifndef SERVE_ANTHROPIC_MESSAGE_TOOLS_H
 #define SERVE_ANTHROPIC_MESSAGE_TOOLS_H
 

@@ -41,7 +41,7 @@ void ollama_reply_release(struct ollama_reply *r)
 /* ---- calls ---- */
 
 /* The arguments as JSON on one line. A newline can only be between the tokens of valid JSON.
- * Clients expect an object, so that text which is none is wrapped in one. */
+ * Clients expect an object; text that is not an object becomes {"_raw": text}. */
 static bool put_arguments(struct buf *out, const struct buf *arguments)
 {
     const size_t at = out->size_bytes, n = arguments->size_bytes;

@@ -131,8 +131,9 @@ static enum osp_status add_custom_tool(struct response_tools *t, struct request_
     if (lark) {
         json_object_set_new(custom, "description", describe(tool, lark));
         json_object_del(custom, "format");
-        fields_warn(p, "tools: the model reads the Lark grammar, and its input is not held to it",
-                    name ? name : "");
+        fields_warn(
+            p, "tools: the model reads the Lark grammar, but its input is not constrained by it",
+            name ? name : "");
     }
     mem_grow(&t->source_index, t->n, &t->n_max, sizeof *t->source_index);
     t->source_index[t->n++] = place;
