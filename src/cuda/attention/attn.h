@@ -25,11 +25,19 @@ enum {
     ATTN_GROUP_UNITS = 8,  /* one per warp of a block */
     ATTN_SPLIT_GROUPS = 2, /* of a row that does not need the maximum number of splits */
     ATTN_SPLIT_BYTES = ATTN_HEADS * (ATTN_HEAD_DIM + 2) * 8, /* partials of a split, with tags */
-    ATTN_MERGE_BYTES = ATTN_SPLITS_MAX * ATTN_SPLIT_BYTES + 128, /* with the counter in front */
+    ATTN_MERGE_BYTES = ATTN_SPLITS_MAX * ATTN_SPLIT_BYTES + 128, /* with the header in front */
     ATTN_PREFILL_TOKENS = 16,           /* per block: 128 rows with their heads */
     ATTN_PLAIN_SPLIT_TOKENS = 256,      /* of the plain kernel; */
     ATTN_PARTIALS_BYTES_MAX = 64 << 20, /* above it one block processes all splits of its row */
     ATTN_MERGE_BYTES_MAX = 72 << 20     /* 66 rows with eight heads; then several launches */
+};
+
+/* The header of a merge buffer (attn_merge.cuh). */
+struct attn_merge_header {
+    uint32_t n_uses;       /* modulo 2^32 - 1 */
+    uint32_t handed;       /* the tag of a use whose last split did not wait; 0: none */
+    uint32_t is_impatient; /* for tests: the last split never waits */
+    uint32_t reserved;
 };
 
 /* Device pointers to the arrays of the batch. They are arguments, because a block that loads less
@@ -57,8 +65,8 @@ struct attn_launch {
      * same. */
     float *partials;
     /* Decode rows with several splits: workspace of ATTN_MERGE_BYTES for each of the n_rows *
-     * attn_row_blocks() merge buffers. It holds the split-K partials and a use counter. It must be
-     * zero before its first use and may not be used for anything else. */
+     * attn_row_blocks() merge buffers. It holds the split-K partials and a header. It must be zero
+     * before its first use and may not be used for anything else. */
     char *merge_bufs;
     /* Decode rows whose heads fill whole units of columns: also store the rows of att as FP16, as
      * launch_round_rows() does. NULL: do not store them. */

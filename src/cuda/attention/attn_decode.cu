@@ -18,14 +18,13 @@
  * Reduction: the partial sums of the warps are added in warp order. If a row has several splits,
  * the block of the last split adds the split-K partials and the sink, in order. With few rows and
  * few splits the splits form a cluster and use its distributed shared memory. Otherwise they use
- * global memory: the last block waits for blocks with lower indices, which started before it. The
- * order of all sums depends on the row's position alone.
+ * global memory (attn_merge.cuh). The order of all sums depends on the row's position alone.
  *
  * Traffic: the keys and values that a row sees, once. Memory bound from about 16,384 tokens on,
  * below that bound by the latency of the chain from query to sum. H200, 2026-11-22, BF16, us per
  * layer in a chain of launches: 2.5 with a window of 128, 5.7 at 2,048 tokens, 22.2 at 32,768 (65 %
  * of read bandwidth), 66.2 at 131,072 (87 %). */
-#include "cuda/attention/attn_row.cuh"
+#include "cuda/attention/attn_merge.cuh"
 #include "cuda/common/cluster.cuh"
 
 enum {
@@ -39,12 +38,10 @@ template <int DTYPE> static __device__ __forceinline__ char *stage_of(char *ring
     return rings + (i * WARPS + (int)threadIdx.x / WARP_LANES) * unit<DTYPE>::BYTES;
 }
 
-/* Processes the warp's units, AT_ONCE at a time. Returns the use count of the row's merge
- * buffer. */
+/* Processes the warp's units, AT_ONCE at a time. Returns the header of the row's merge buffer. */
 template <int DTYPE, int STAGES, int AT_ONCE, bool IS_CLUSTER>
-static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *rings,
-                                                    const struct attn_launch &l,
-                                                    const struct block &k)
+static __device__ __forceinline__ struct attn_merge_header
+run_warp(struct state *st, char *rings, const struct attn_launch &l, const struct block &k)
 {
     const int first = k.unit + (int)threadIdx.x / WARP_LANES;
     const float scale = l.args.scale * LOG2_E * result_scale<DTYPE>();
@@ -52,7 +49,7 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
     const float *head = query_of_block(l, k);
     const struct source from = source_of<DTYPE>(k, first);
     struct query q;
-    uint32_t n_uses;
+    struct attn_merge_header header = {};
     int stage = 0;
 
     static_assert(STAGES % AT_ONCE == 0, "STAGES is a multiple of AT_ONCE");
@@ -75,7 +72,11 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         pages[i] = page_of(k, first + (STAGES + i) * k.step);
-    n_uses = !IS_CLUSTER && k.n_splits > 1 ? __ldcg((const uint32_t *)merge_buf_of_block(l)) : 0;
+    if (!IS_CLUSTER && k.n_splits > 1) {
+        const uint4 words = __ldcg((const uint4 *)merge_buf_of_block(l));
+
+        header = {words.x, words.y, words.z, words.w};
+    }
     load_query<DTYPE>(&q, head, k);
     for (int index = first; index < k.unit_end; index += AT_ONCE * k.step) {
         char *at[AT_ONCE];
@@ -96,7 +97,7 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
     }
     cp_async_wait<0>();
     __syncwarp();
-    return n_uses;
+    return header;
 }
 
 /* Stores a split's partial sums in the shared memory of the last split's block, within a
@@ -125,7 +126,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     struct state st = {{}, {-INFINITY, -INFINITY}, {}};
     struct block k;
     struct sums sums;
-    uint32_t tag;
+    struct attn_merge_header header;
 
     pdl_launch_dependents();
     if (IS_CLUSTER)
@@ -143,7 +144,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     const int head = threadIdx.x / WARP_LANES; /* as many heads as warps */
     const float sink = load_sink(l, k, head);
 
-    tag = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2, IS_CLUSTER > (&st, rings, l, k) + 1;
+    header = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2, IS_CLUSTER > (&st, rings, l, k);
     store_sums(&s, stage_of<DTYPE>(rings, 0), &st, head);
     __syncthreads();
     sums = sum_warps<DTYPE>(&s, rings, unit<DTYPE>::BYTES, head);
@@ -162,13 +163,13 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         finish(l, k, sums, sink, head);
         return;
     }
+    const uint32_t tag = merge_tag(header.n_uses);
+
     publish_split(l, sums, tag);
-    if ((int)blockIdx.x < k.n_splits - 1)
+    if (!merge_splits(&sums, l, k, tag, header.is_impatient != 0))
         return;
-    finish(l, k, sum_splits(l, k.n_splits, tag), sink, head);
-    __syncthreads(); /* all threads have read the old counter */
-    if (threadIdx.x == 0)
-        *(uint32_t *)merge_buf_of_block(l) = tag;
+    finish(l, k, sums, sink, head);
+    merge_end(l, tag);
 }
 
 template <int DTYPE, int STAGES, bool IS_CLUSTER>

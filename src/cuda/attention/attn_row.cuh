@@ -1,5 +1,5 @@
 /* Attention of one decode row by the warps of a block: block assignment, a warp's loop over its
- * units, the reduction over warps, and the merge of split-K partials by the last split.
+ * units, the reduction over warps, and the merge of split-K partials within a cluster.
  * attn_decode.cu describes the algorithm. */
 #ifndef CUDA_ATTENTION_ATTN_ROW_CUH
 #define CUDA_ATTENTION_ATTN_ROW_CUH
@@ -13,9 +13,7 @@ enum {
     WARPS = ATTN_GROUP_UNITS,
     THREADS = WARPS * WARP_LANES,
     BLOCKS_PER_SM = 2,
-    SPLITS_AT_ONCE = 8,     /* loads in flight when splits are added */
-    CLUSTER_SPLITS_MAX = 8, /* of a row whose splits are merged in shared memory */
-    PAIR_BYTES = 16,
+    CLUSTER_SPLITS_MAX = 8,         /* of a row whose splits are merged in shared memory */
     HEAD_STRIDE = ATTN_HEAD_DIM + 4 /* in floats; padded against bank conflicts */
 };
 static_assert((int)WARPS == (int)ATTN_HEADS, "one warp merges one head");
@@ -73,12 +71,6 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     k->page_bytes = (uint32_t)(kv_side(&a.kv, 1, 0, kv_head) - k->keys);
     materialize(k->pages);
     return true;
-}
-
-/* The merge buffer of this block's row. It begins with its use count. */
-static __device__ __forceinline__ char *merge_buf_of_block(const struct attn_launch &l)
-{
-    return l.merge_bufs + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * ATTN_MERGE_BYTES;
 }
 
 /* ---- one warp over its units ---- */
@@ -312,90 +304,6 @@ static __device__ void finish(const struct attn_launch &l, const struct block &k
         *(uint32_t *)(l.rounded + k.row * l.args.att.dim[1] + column) = pair_f16(out.x, out.y);
 }
 
-/* ---- split-K over the keys: each split hands its partials to the last one ---- */
-
-/* Two floats, each in one 64-bit word with the tag of this use of the merge buffer. A reader that
- * finds the tags has the floats, so no fence and no counter is needed. */
-static __device__ __forceinline__ void store_tagged(char *to, float x, float y, uint32_t tag)
-{
-    const uint64_t high = (uint64_t)tag << 32;
-
-    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
-                 "l"(high | __float_as_uint(x)), "l"(high | __float_as_uint(y))
-                 : "memory");
-}
-
-/* Returns false if the words are not there yet. */
-static __device__ __forceinline__ bool load_tagged(float2 *out, const char *from, uint32_t tag)
-{
-    uint64_t x, y;
-
-    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
-                 : "=l"(x), "=l"(y)
-                 : "l"(from)
-                 : "memory");
-    *out = make_float2(__uint_as_float((uint32_t)x), __uint_as_float((uint32_t)y));
-    return (uint32_t)(x >> 32) == tag && (uint32_t)(y >> 32) == tag;
-}
-
-/* Address of a split's partials: (heads, D) sums, then (heads, 2) numbers, in pairs. */
-static __device__ __forceinline__ char *split_result(const struct attn_launch &l, int split)
-{
-    return merge_buf_of_block(l) + ATTN_MERGE_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
-}
-
-static __device__ __forceinline__ void publish_split(const struct attn_launch &l, struct sums sums,
-                                                     uint32_t tag)
-{
-    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    char *to = split_result(l, blockIdx.x);
-
-    if (lane == 0)
-        store_tagged(to + (THREADS + head) * PAIR_BYTES, sums.largest, sums.weights, tag);
-    store_tagged(to + threadIdx.x * PAIR_BYTES, sums.out.x, sums.out.y, tag);
-}
-
-/* Spins until the row's other splits have stored their partials. Their blocks started before this
- * one. */
-static __device__ __forceinline__ struct sums sum_splits(const struct attn_launch &l, int n_splits,
-                                                         uint32_t tag)
-{
-    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    float2 of_split = {-INFINITY, 0.0f};
-    struct sums all = {};
-    float add;
-
-    if (lane < n_splits)
-        while (!load_tagged(&of_split, split_result(l, lane) + (THREADS + head) * PAIR_BYTES, tag))
-            ;
-    __syncwarp();
-    all.largest = warp_max(of_split.x);
-    add = power_of_two(__fadd_rn(of_split.x, -all.largest));
-    all.weights = warp_sum(__fmul_rn(of_split.y, add));
-    for (int first = 0; first < n_splits; first += SPLITS_AT_ONCE) {
-        float2 out[SPLITS_AT_ONCE] = {};
-        bool is_there;
-
-        do {
-            is_there = true;
-#pragma unroll
-            for (int i = 0; i < SPLITS_AT_ONCE; i++)
-                if (first + i < n_splits)
-                    is_there &= load_tagged(
-                        &out[i], split_result(l, first + i) + threadIdx.x * PAIR_BYTES, tag);
-        } while (!is_there);
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < SPLITS_AT_ONCE; i++) {
-            const float factor = __shfl_sync(ALL_LANES, add, first + i);
-
-            all.out.x = __fmaf_rn(out[i].x, factor, all.out.x);
-            all.out.y = __fmaf_rn(out[i].y, factor, all.out.y);
-        }
-    }
-    return all;
-}
-
 /* ---- split-K within a cluster: partials in distributed shared memory ---- */
 
 /* The partials of a split, in the shared memory of the last split's block. */
@@ -404,7 +312,7 @@ struct walked {
     float2 numbers[WARPS]; /* per head: the maximum score and the sum of weights */
 };
 
-/* As sum_splits(). */
+/* Adds the partials of the splits, in order. */
 static __device__ __forceinline__ struct sums sum_walked_splits(const struct walked *splits,
                                                                 int n_splits)
 {

@@ -206,6 +206,28 @@ static enum osp_status select_rows(struct gpu *gpu)
     return OSP_OK;
 }
 
+/* Kernels for Hopper have the encoding of the L2 policy evict_first as a constant, because
+ * createpolicy takes longer than the rest of their start. */
+static enum osp_status check_policy(struct gpu *gpu)
+{
+    uint64_t policy = 0, of_kernels;
+    enum osp_status st = OSP_OK;
+
+    if (gpu->properties.major != PDL_MAJOR_MIN)
+        return OSP_OK;
+    of_kernels = launch_probe_policy(gpu->stream, gpu->n_experts_read);
+    TRY(gpu_check(cudaMemcpyAsync(&policy, gpu->n_experts_read, sizeof(policy),
+                                  cudaMemcpyDeviceToHost, gpu->stream),
+                  "reading the L2 policy"));
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "reading the L2 policy"));
+    if (policy != of_kernels)
+        log_warn("cuda: %s encodes the L2 policy evict_first as %#llx, the kernels of this build "
+                 "as %#llx: decoding may be slower",
+                 gpu->properties.name, (unsigned long long)policy, (unsigned long long)of_kernels);
+out:
+    return st;
+}
+
 static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
 {
     static const char *const names[N_STAGES] = {
@@ -237,6 +259,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
                   "creating a stream"));
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)),
                   "allocating a counter"));
+    TRY(check_policy(gpu));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
                   "clearing a counter"));
     *out = (struct backend *)gpu;

@@ -1,6 +1,7 @@
 /* Roofline kernels: memory read bandwidth, and bf16 MMA throughput with operands in registers.
  * Stage speeds are reported relative to these; no stage reads its weights faster. */
 #include "cuda/launch/launch.h"
+#include "cuda/common/evict_first.cuh"
 #include "cuda/common/mma.cuh"
 
 enum {
@@ -46,6 +47,23 @@ static __global__ void __launch_bounds__(THREADS) multiply(uint32_t *out)
         sum += d[k][0] + d[k][1] + d[k][2] + d[k][3];
     if (sum == 1.0f)
         *out = 1;
+}
+
+/* The policy that createpolicy returns for evict_first; 0 below sm_80. */
+static __global__ void create_policy(uint64_t *out)
+{
+    uint64_t policy = 0;
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+#endif
+    *out = policy;
+}
+
+uint64_t launch_probe_policy(cudaStream_t stream, uint64_t *out)
+{
+    create_policy<<<1, 1, 0, stream>>>(out);
+    return EVICT_FIRST_POLICY;
 }
 
 void launch_probe_read(cudaStream_t stream, const void *data, int64_t n_bytes, int n_blocks)

@@ -66,6 +66,9 @@ void launch_download(cudaStream_t stream, const struct download_launch *l);
 
 /* Reads the bytes once. */
 void launch_probe_read(cudaStream_t stream, const void *data, int64_t n_bytes, int n_blocks);
+/* *out = the L2 policy that createpolicy makes for evict_first. Returns the one of the kernels
+ * (common/evict_first.cuh). */
+uint64_t launch_probe_policy(cudaStream_t stream, uint64_t *out);
 /* MMAs on operands in registers; returns the number of operations. `scratch`: four bytes. */
 double launch_probe_bf16(cudaStream_t stream, void *scratch, int n_blocks);
 double launch_probe_sm90(cudaStream_t stream, void *scratch,
