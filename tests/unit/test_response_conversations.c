@@ -95,6 +95,27 @@ static void test_limits(void **state)
     buf_release(&out);
 }
 
+/* Metadata that does not fit is refused, and changes nothing. */
+static void test_metadata_limit(void **state)
+{
+    struct conversations *all = open_store(4, 600);
+    char metadata[1000], id[RESPONSE_ID_BYTES];
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 1000);
+    snprintf(metadata, sizeof metadata, "{\"a\":\"%0900d\"}", 0);
+    assert_int_equal(conversations_create(all, "me", metadata, id, 0), CONVERSATION_FULL);
+    assert_int_equal(conversations_count(all), 0);
+    assert_int_equal(conversations_create(all, "me", "{\"b\":\"c\"}", id, 0), CONVERSATION_OK);
+    assert_int_equal(conversations_put(all, "me", id, metadata, 0, &out), CONVERSATION_FULL);
+    assert_int_equal(out.size_bytes, 0);
+    assert_int_equal(conversations_put(all, "me", id, NULL, 0, &out), CONVERSATION_OK);
+    assert_non_null(strstr(buf_text(&out), "\"metadata\":{\"b\":\"c\"}"));
+    buf_release(&out);
+    conversations_free(all);
+}
+
 static void test_number_of_items(void **state)
 {
     struct conversations *all = open_store(2, 64 << 20);
@@ -135,4 +156,5 @@ static void test_many_expire_at_once(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_items), cmocka_unit_test(test_limits),
-          cmocka_unit_test(test_number_of_items), cmocka_unit_test(test_many_expire_at_once))
+          cmocka_unit_test(test_metadata_limit), cmocka_unit_test(test_number_of_items),
+          cmocka_unit_test(test_many_expire_at_once))

@@ -26,8 +26,8 @@ static void set_error(struct api_error *e, enum conversation_result result, cons
         break;
     case CONVERSATION_FULL:
         api_error_set(e, 400, "conversation_full",
-                      "items: the conversation would have more than %d items, or more bytes than "
-                      "--stored-responses-bytes; start a new one",
+                      "items, metadata: the conversation would have more than %d items, or more "
+                      "bytes than --stored-responses-bytes; start a new one",
                       CONVERSATION_ITEMS_MAX);
         break;
     case CONVERSATION_NO_MEMORY:

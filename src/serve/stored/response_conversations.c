@@ -127,7 +127,9 @@ enum conversation_result conversations_create(struct conversations *all, const c
 {
     struct conversation *c;
 
-    if (all->limits.n_max == 0)
+    const size_t n_bytes = sizeof *c + strlen(owner) + strlen(metadata) + 2;
+
+    if (all->limits.n_max == 0 || n_bytes > all->limits.bytes_max)
         return CONVERSATION_FULL;
     c = mem_new(sizeof *c);
     response_new_id(c->id, "conv");
@@ -139,36 +141,44 @@ enum conversation_result conversations_create(struct conversations *all, const c
     pthread_mutex_lock(&all->mutex);
     link_newest(all, c);
     all->n++;
-    grow(all, c, sizeof *c + strlen(owner) + strlen(metadata) + 2);
+    grow(all, c, n_bytes);
     enforce_limits(all, now_ns);
     pthread_mutex_unlock(&all->mutex);
     return CONVERSATION_OK;
 }
 
-static void set_metadata(struct conversations *all, struct conversation *c, const char *metadata)
+static enum conversation_result set_metadata(struct conversations *all, struct conversation *c,
+                                             const char *metadata)
 {
-    grow(all, c, strlen(metadata) - strlen(c->metadata));
+    const size_t n_old = strlen(c->metadata), n_new = strlen(metadata);
+
+    if (c->n_bytes - n_old + n_new > all->limits.bytes_max)
+        return CONVERSATION_FULL;
+    grow(all, c, n_new - n_old);
     free(c->metadata);
     c->metadata = mem_strdup(metadata);
+    return CONVERSATION_OK;
 }
 
 enum conversation_result conversations_put(struct conversations *all, const char *owner,
                                            const char *id, const char *metadata, uint64_t now_ns,
                                            struct buf *out)
 {
+    enum conversation_result result = CONVERSATION_UNKNOWN;
     struct conversation *c;
 
     pthread_mutex_lock(&all->mutex);
     c = find(all, owner, id, now_ns);
-    if (c && metadata)
-        set_metadata(all, c, metadata);
     if (c)
+        result = metadata ? set_metadata(all, c, metadata) : CONVERSATION_OK;
+    if (result == CONVERSATION_OK)
         buf_printf(out,
                    "{\"id\":\"%s\",\"object\":\"conversation\",\"created_at\":%lld,"
                    "\"metadata\":%s}\n",
                    c->id, (long long)c->created_unix_s, c->metadata);
+    enforce_limits(all, now_ns);
     pthread_mutex_unlock(&all->mutex);
-    return c ? CONVERSATION_OK : CONVERSATION_UNKNOWN;
+    return result;
 }
 
 enum conversation_result conversations_delete(struct conversations *all, const char *owner,

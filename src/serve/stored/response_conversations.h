@@ -35,11 +35,11 @@ enum conversation_result {
     CONVERSATION_NO_MEMORY
 };
 
-/* metadata: a JSON object. FULL: the store is disabled. */
+/* metadata: a JSON object. FULL: the store is disabled, or smaller than the conversation. */
 enum conversation_result conversations_create(struct conversations *all, const char *owner,
                                               const char *metadata, char id[RESPONSE_ID_BYTES],
                                               uint64_t now_ns);
-/* Writes the conversation object. metadata: NULL: unchanged. */
+/* Writes the conversation object. metadata: NULL: unchanged. FULL: it is, too. */
 enum conversation_result conversations_put(struct conversations *all, const char *owner,
                                            const char *id, const char *metadata, uint64_t now_ns,
                                            struct buf *out);
