@@ -35,8 +35,8 @@ enum {
 /* The header of a merge buffer (attn_merge.cuh). */
 struct attn_merge_header {
     uint32_t n_uses;       /* modulo 2^32 - 1 */
-    uint32_t handed;       /* the tag of a use whose last split did not wait; 0: none */
-    uint32_t is_impatient; /* for tests: the last split never waits */
+    uint32_t deferred;     /* the tag of a use whose last split did not merge; 0: none */
+    uint32_t is_impatient; /* for tests: the last split does not poll */
     uint32_t reserved;
 };
 

@@ -1,12 +1,13 @@
-/* Split-K over the keys of a row without a cluster: the blocks of the splits put their partials into
+/* Split-K over the keys of a row without a cluster: the blocks of the splits store their partials in
  * the row's merge buffer, and one of them adds these and the sink, in order.
  *
- * That is the block of the last split, which waits for the others: it is the fastest way where all of
- * them run, as they do if blocks start in the order of their indices. CUDA does not promise that. So
- * the block waits for MERGE_POLLS_MAX looks at most. Then it leaves a note in the header, looks once
- * more, and ends. A block that finds the note behind its own partials looks whether all partials are
- * there, and if so merges. A fence lies between each write and the read behind it, on both sides: at
- * least one block sees everything. Several blocks may merge; they store the same bits. */
+ * That is the block of the last split, which polls for the partials of the others: the fastest
+ * way where all of them run, as they do if blocks start in the order of their indices. CUDA does
+ * not promise that order. So the block polls MERGE_POLLS_MAX times at most. Then it writes to the
+ * header that the merge is deferred, polls once more, and ends. Every other block reads the header
+ * after it has stored its partials; if the merge is deferred, and all partials are there, it
+ * merges. On both sides a fence lies between the write and the read, so at least one block finds
+ * all partials. Several blocks may merge; they store the same bits. */
 #ifndef CUDA_ATTENTION_ATTN_MERGE_CUH
 #define CUDA_ATTENTION_ATTN_MERGE_CUH
 
@@ -117,9 +118,9 @@ static __device__ __forceinline__ bool sum_splits(struct sums *all, const struct
 }
 
 /* Volatile, so that accesses stay on their side of the fence. */
-static __device__ __forceinline__ volatile uint32_t *handed_of(const struct attn_launch &l)
+static __device__ __forceinline__ volatile uint32_t *deferred_of(const struct attn_launch &l)
 {
-    return &((struct attn_merge_header *)merge_buf_of_block(l))->handed;
+    return &((struct attn_merge_header *)merge_buf_of_block(l))->deferred;
 }
 
 /* Whether this block, which has published its partials, merges the row; then *all has the sums. */
@@ -131,18 +132,18 @@ static __device__ __forceinline__ bool merge_splits(struct sums *all, const stru
 
 #pragma unroll 1
     for (int pass = is_last && !is_impatient ? 0 : 1; pass < 2; pass++) {
-        bool is_handed = pass == 0;
+        bool is_deferred = pass == 0;
 
         if (pass == 1) {
             __syncthreads(); /* all threads have published */
             if (threadIdx.x == 0) {
                 if (is_last)
-                    *handed_of(l) = tag;
+                    *deferred_of(l) = tag;
                 __threadfence();
-                is_handed = is_last || *handed_of(l) == tag;
+                is_deferred = is_last || *deferred_of(l) == tag;
             }
         }
-        if (!__syncthreads_or(is_handed))
+        if (!__syncthreads_or(is_deferred))
             return false;
         if (__syncthreads_and(
                 sum_splits(all, l, k.n_splits, tag, pass == 0 ? (int)MERGE_POLLS_MAX : 1)))
@@ -168,7 +169,7 @@ static __device__ __forceinline__ void merge_end(const struct attn_launch &l, ui
          i += THREADS * PAIR_BYTES)
         *(uint4 *)(buf + i) = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0)
-        header->n_uses = header->handed = 0;
+        header->n_uses = header->deferred = 0;
 }
 
 #endif

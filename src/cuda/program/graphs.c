@@ -2,9 +2,9 @@
  * captured and launched as a graph. Every later step is one graph launch over the new batch, which
  * is in the same place.
  *
- * Timing costs one event per stage and keeps kernels from overlapping. So one step in 1,024 is timed
- * by a graph with events for its stages, and the next step as a whole. The time of every step is
- * taken as that of the whole step, divided among the stages as in the last timed one. */
+ * Timing costs one event per stage and keeps kernels from overlapping. So one step in 1,024 is
+ * timed by a graph with events for its stages, and the next step as a whole. The time of every step
+ * is taken as that of the whole step, divided among the stages as in the last timed one. */
 #include "cuda/program/plan.h"
 
 enum {

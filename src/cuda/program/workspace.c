@@ -21,8 +21,8 @@ static const char *const workspace_names[N_WORKSPACES] = {
 #undef WORKSPACE_NAME
 };
 
-/* For tests, OSPREY_CUDA_MERGE=handover: the last split of a row never waits for the others, and the
- * counters of the buffers are three uses before their last value. */
+/* For tests, OSPREY_CUDA_MERGE=deferred: the last split of a row never polls for the others, and
+ * the counters of the buffers are three uses before their last value. */
 static enum osp_status begin_at_end(struct gpu *gpu, const struct gpu_workspace *at)
 {
     enum { USES_LEFT = 3 };
@@ -53,7 +53,7 @@ static enum osp_status clear(struct gpu *gpu, enum workspace w)
         return OSP_OK;
     TRY(gpu_check(cudaMemsetAsync(at->data, 0, at->size_bytes, gpu->stream),
                   "clearing workspace merge_bufs"));
-    if (test != NULL && strcmp(test, "handover") == 0)
+    if (test != NULL && strcmp(test, "deferred") == 0)
         TRY(begin_at_end(gpu, at));
 out:
     return st;
