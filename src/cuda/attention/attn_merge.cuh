@@ -1,5 +1,5 @@
-/* Split-K over the keys of a row without a cluster: the blocks of the splits store their partials in
- * the row's merge buffer, and one of them adds these and the sink, in order.
+/* Split-K over the keys of a row without a cluster: the blocks of the splits store their partials
+ * in the row's merge buffer, and one of them adds these and the sink, in order.
  *
  * That is the block of the last split, which polls for the partials of the others: the fastest
  * way where all of them run, as they do if blocks start in the order of their indices. CUDA does
