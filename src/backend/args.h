@@ -48,6 +48,7 @@ struct attn_out_args {
     struct tensor att; /* (T, H*D) f32 */
     struct tensor wo;  /* (C, H*D) */
     struct tensor bo;  /* (C) */
+    int n_slices;      /* of the sum, one a key/value head: K; see backend/residual_sum.h */
 };
 struct residual_rmsnorm_args {
     struct tensor x;    /* (T, C) f32: x += sum over ranks of h */
@@ -76,7 +77,8 @@ struct experts_args {
     float limit;          /* clamp of SwiGLU, 7 */
     float alpha;          /* 1.702 */
     struct tensor units;  /* (T*A, F) f32: workspace, gated units grouped by expert */
-    struct tensor parts;  /* (T*A, C) f32: workspace, outputs before the MoE combine */
+    struct tensor parts;  /* (T*A, C) f32: workspace, outputs before the MoE combine; not all
+                           * devices use it */
 };
 struct logits_args {
     struct tensor logits; /* (R, V) f32, of the rows that samples[] names, in order */

@@ -7,6 +7,7 @@
 
 #include "backend/batch_check.h"
 #include "backend/plugin.h"
+#include "backend/residual_sum.h"
 #include "base/memory.h"
 
 struct checked {
@@ -149,6 +150,7 @@ static void check_attn_out(const struct attn_out_args *a)
 
     assert(is_rows(&a->h, width) && is_rows(&a->att, q_width));
     assert(is_matrix(&a->wo, width, q_width) && is_vector(&a->bo, width));
+    assert(a->n_slices > 0 && a->n_slices <= RESIDUAL_PARTIALS_MAX);
 }
 
 static void fit_attn_out(const struct attn_out_args *a, const struct batch *b)
@@ -197,6 +199,7 @@ static void check_experts(const struct experts_args *a)
     assert(is_matrix(&a->b_up, n_experts, 2 * unit_width));
     assert(is_stack(&a->w_down, n_experts, width, unit_width));
     assert(is_matrix(&a->b_down, n_experts, width));
+    assert(n_active * slices_of(unit_width, EXPERT_SLICE_UNITS) <= RESIDUAL_PARTIALS_MAX);
 }
 
 static void fit_experts(const struct experts_args *a, const struct batch *b)

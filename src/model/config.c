@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "backend/residual_sum.h"
+
 enum { HEAD_DIM_MAX = 256 }; /* struct rope has 128 frequencies, half of this */
 
 static enum osp_status broken(const char *rule, const char *key, double found)
@@ -29,6 +31,22 @@ static enum osp_status check_experts(const struct gptoss_config *c)
         return fail(OSP_EFORMAT,
                     "config.json: num_experts_per_tok is %d, expected 1 to num_local_experts = %d",
                     c->n_experts_active, c->n_experts);
+    return OSP_OK;
+}
+
+/* The terms of the residual stream are sums of a limited number of partials. */
+static enum osp_status check_slices(const struct gptoss_config *c)
+{
+    const int64_t n_each = slices_of(c->expert_width, EXPERT_SLICE_UNITS);
+
+    if (c->n_kv_heads > RESIDUAL_PARTIALS_MAX)
+        return broken("at most 127", "num_key_value_heads", c->n_kv_heads);
+    if (c->n_experts_active * n_each > RESIDUAL_PARTIALS_MAX)
+        return fail(OSP_EFORMAT,
+                    "config.json: num_experts_per_tok is %d and intermediate_size is %d; expected "
+                    "num_experts_per_tok * ceil(intermediate_size / %d) to be at most %d",
+                    c->n_experts_active, c->expert_width, EXPERT_SLICE_UNITS * SLICE_UNIT_COLUMNS,
+                    RESIDUAL_PARTIALS_MAX);
     return OSP_OK;
 }
 
@@ -68,6 +86,7 @@ enum osp_status model_config_check(const struct gptoss_config *c)
         return broken("1 or more", "max_position_embeddings", c->context_tokens_max);
     TRY(check_heads(c));
     TRY(check_experts(c));
+    TRY(check_slices(c));
     TRY(model_config_check_mxfp4(c, c->mxfp4_layers | (c->experts_are_mxfp4 ? MXFP4_MOE : 0)));
     TRY(check_rope(c));
 out:

@@ -126,7 +126,8 @@ static enum osp_status bind_attn(struct builder *b, struct layer *l, int index)
                                  .window_tokens = group == GROUP_WINDOW ? b->c->window_tokens : 0,
                                  .scale = 1.0f / sqrtf((float)b->c->head_dim),
                                  .group = group};
-    l->attn_out = (struct attn_out_args){.h = b->act.h, .att = b->act.att};
+    l->attn_out =
+        (struct attn_out_args){.h = b->act.h, .att = b->act.att, .n_slices = b->c->n_kv_heads};
     for (int i = 0; i < 3; i++) {
         TRY(pack(b, &l->attn_qkv.wqkv[i], &w->wqkv[i]));
         TRY(pack(b, &l->attn_qkv.bqkv[i], &w->bqkv[i]));

@@ -114,7 +114,8 @@ static void make_attention(struct symbolic *s, struct layer *l, const struct sym
     l->attn_out = (struct attn_out_args){.h = a->h,
                                          .att = a->att,
                                          .wo = matrix(s, spec->dense, n.width, widths[0]),
-                                         .bo = vector(s, DTYPE_BF16, n.width)};
+                                         .bo = vector(s, DTYPE_BF16, n.width),
+                                         .n_slices = (int)n.kv_heads};
     l->attn_residual = (struct residual_rmsnorm_args){
         .x = a->x, .y = a->y, .h = a->h, .norm = vector(s, DTYPE_F32, n.width), .eps = 1e-5f};
 }

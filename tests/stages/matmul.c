@@ -7,7 +7,8 @@ static void check_attn_out_case(int T, int C, int Q, enum dtype dtype, enum dtyp
     struct attn_out_args a = {.h = SHAPED(DTYPE_F32, T, C),
                               .att = FILLED(1, DTYPE_F32, T, Q),
                               .wo = FILLED(0.1, dtype, C, Q),
-                              .bo = FILLED(1, bias_dtype, C)};
+                              .bo = FILLED(1, bias_dtype, C),
+                              .n_slices = 1 + T % 3};
 
     RUN(attn_out, b, &a);
     for (int t = 0; t < T; t++) {
@@ -133,7 +134,8 @@ void time_attn_out(int T)
     struct attn_out_args a = {.h = SHAPED(DTYPE_F32, T, C20),
                               .att = FILLED(1, DTYPE_F32, T, H20 * D20),
                               .wo = FILLED(0.02, DTYPE_BF16, C20, H20 * D20),
-                              .bo = FILLED(1, DTYPE_BF16, C20)};
+                              .bo = FILLED(1, DTYPE_BF16, C20),
+                              .n_slices = K20};
 
     RUN(attn_out, b, &a);
     drop(&a.h), drop(&a.att), drop(&a.wo), drop(&a.bo);

@@ -42,7 +42,7 @@ static enum osp_status add_layer(struct program *p, int i)
                                       .kv_rows = rows(KV_ROWS)};
     const struct attn_args attn = {.att = rows(ATT), .q = rows(Q), .kv = kv, .sinks = weight()};
     const struct attn_out_args out = {
-        .h = rows(H), .att = rows(ATT), .wo = weight(), .bo = weight()};
+        .h = rows(H), .att = rows(ATT), .wo = weight(), .bo = weight(), .n_slices = 1};
     const struct residual_rmsnorm_args residual = {
         .x = rows(X), .y = rows(Y), .h = rows(H), .norm = weight(), .eps = 1e-5F};
     const struct router_args router = {.ids = rows(IDS),
