@@ -230,7 +230,7 @@ $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags
 	@$(COMPILE) $(TEST_CFLAGS) -Itests/unit -Itests $(LIB_CFLAGS) $(APP_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Vectors of 512 bits are passed only between functions of one file, so their ABI does not matter.
-$(BUILD)/obj/tests/unit/test_kernels.o: TEST_CFLAGS += -Wno-psabi
+$(BUILD)/obj/tests/unit/test_kernels.o $(BUILD)/obj/tests/unit/test_slices.o: TEST_CFLAGS += -Wno-psabi
 
 $(BUILD)/libosprey.a: $(LIB_OBJ)
 	@echo "  AR    $@"

@@ -110,7 +110,7 @@ static void bf16_rows(struct bench *b, const char *data)
     const float *x = b->x;
 
     if (b->k->gemm_bf16_act == NULL) {
-        b->k->gemm_bf16(&(struct gemm){b->out, 64, data, &x, BF16_ROWS, COLUMNS, 1});
+        b->k->gemm_bf16(&(struct gemm){b->out, 64, data, &x, BF16_ROWS, COLUMNS, 1, {0}});
         return;
     }
     for (int row = 0; row < BF16_ROWS; row += GROUP_ROWS)

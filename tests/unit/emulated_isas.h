@@ -4,6 +4,7 @@
 #ifndef EMULATED_LEVELS_H
 #define EMULATED_LEVELS_H
 
+#include <fenv.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -50,7 +51,22 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     }
 }
 
+static inline unsigned round_down(void)
+{
+    const int mode = fegetround();
+
+    fesetround(FE_DOWNWARD);
+    return (unsigned)mode;
+}
+
+static inline void round_back(unsigned mode)
+{
+    fesetround((int)mode);
+}
+
 #include "cpu/kernels/kernels_float.h"
+
+#include "cpu/kernels/kernels_sums.h"
 
 typedef int8_t bytes __attribute__((vector_size(64)));
 enum { INT8_TOKENS = 8 };

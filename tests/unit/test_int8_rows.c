@@ -21,7 +21,7 @@ static struct int8_row row_at(const struct kernels *k)
 
     memset(codes, 0x55, sizeof(codes));
     memset(outliers, 0x55, sizeof(outliers));
-    return int8_row_of(k, &buffers, x, COLUMNS);
+    return int8_row_of(k, &buffers, x, COLUMNS, 0);
 }
 
 /* Calls `check` with every ISA that has int8 kernels. */

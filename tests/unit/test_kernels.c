@@ -147,12 +147,13 @@ static void test_gemm(void **state)
     for (int l = 0; l < n_isas; l++)
         for (int n = 1; n <= N_MAX; n++)
             for (int n_x = 1; n_x <= N_X; n_x++) {
-                isas[l]->gemm_f32(&(struct gemm){out[0], N_ROWS, w, tokens, N_ROWS, n, n_x});
+                isas[l]->gemm_f32(&(struct gemm){out[0], N_ROWS, w, tokens, N_ROWS, n, n_x, {0}});
                 for (int i = 0; i < n_x * N_ROWS; i++) {
                     const float *row = w + i % N_ROWS * n;
                     double want = 0;
 
-                    isas[l]->gemm_f32(&(struct gemm){&alone, 1, row, tokens + i / N_ROWS, 1, n, 1});
+                    isas[l]->gemm_f32(
+                        &(struct gemm){&alone, 1, row, tokens + i / N_ROWS, 1, n, 1, {0}});
                     assert_int_equal(bits_of(alone), bits_of(out[i / N_ROWS][i % N_ROWS]));
                     for (int k = 0; k < n; k++)
                         want += (double)row[k] * (double)x[i / N_ROWS][k];
@@ -181,8 +182,8 @@ static void test_bf16_gemm(void **state)
     for (int l = 0; l < n_isas; l++)
         for (int n = 1; n <= N_MAX && isas[l]->gemm_bf16 != NULL; n++) {
             isas[l]->widen_bf16(wide, w, N_ROWS * n);
-            isas[l]->gemm_bf16(&(struct gemm){have[0], N_ROWS, w, tokens, N_ROWS, n, N_X});
-            isas[l]->gemm_f32(&(struct gemm){want[0], N_ROWS, wide, tokens, N_ROWS, n, N_X});
+            isas[l]->gemm_bf16(&(struct gemm){have[0], N_ROWS, w, tokens, N_ROWS, n, N_X, {0}});
+            isas[l]->gemm_f32(&(struct gemm){want[0], N_ROWS, wide, tokens, N_ROWS, n, N_X, {0}});
             assert_memory_equal(have, want, sizeof(have));
         }
 }

@@ -49,7 +49,9 @@ struct cpu {
     struct workspace scratch; /* experts: the token lists of each expert; sample: partial results */
     struct workspace jobs;    /* the matmuls of one stage */
     struct workspace counts;  /* (n_jobs): tiles of each matmul */
-    struct workspace act_int8; /* activations as int8 rows, for packed MXFP4 */
+    struct workspace sums;    /* (n_threads, SUMS_FLOATS): sums of one call of a kernel */
+    struct workspace expert_sums; /* (T*A, C) i64: fixed-point sums before the MoE combine */
+    struct workspace act_int8;    /* activations as int8 rows, for packed MXFP4 */
     struct workspace interleaved,
         interleaved_first;          /* and interleaved by tiles; see int8_interleaved.h */
     struct workspace attn_tasks;    /* tasks of attention */

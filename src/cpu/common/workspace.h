@@ -6,11 +6,11 @@
 
 #include "cpu/common/cpu.h"
 
-/* Integers in the workspace of stage experts, for n_entries pairs of a token and an expert: see
- * struct grouping. */
+/* Words of 32 bits in the workspace of stage experts, for n_entries pairs of a token and an expert:
+ * see struct grouping. */
 static inline size_t expert_lists_n(size_t n_experts, size_t n_entries)
 {
-    return n_experts + 1 + 3 * n_entries;
+    return n_experts + 1 + 4 * n_entries;
 }
 
 /* Bytes of all workspaces for the largest step on this architecture: the maximum over its ISAs. */

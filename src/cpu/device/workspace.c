@@ -9,6 +9,7 @@
 #include "cpu/stages/attn.h"
 #include "cpu/matmul/int8_interleaved.h"
 #include "cpu/matmul/int8_rows.h"
+#include "cpu/matmul/matmul.h"
 #include "cpu/matmul/mxfp4_bf16.h"
 #include "cpu/matmul/bf16_rows.h"
 #include "cpu/stages/sample.h"
@@ -21,6 +22,8 @@ enum { QKV_JOBS = 3 }; /* matmuls of stage attn_qkv, the most of any stage but e
     X(scratch)                                                                                     \
     X(jobs)                                                                                        \
     X(counts)                                                                                      \
+    X(sums)                                                                                        \
+    X(expert_sums)                                                                                 \
     X(act_int8)                                                                                    \
     X(interleaved)                                                                                 \
     X(interleaved_first)                                                                           \
@@ -108,6 +111,16 @@ static size_t bytes_of_jobs(const struct max_step *m)
 static size_t bytes_of_counts(const struct max_step *m)
 {
     return max_jobs(m) * sizeof(int32_t);
+}
+
+static size_t bytes_of_sums(const struct max_step *m)
+{
+    return (size_t)m->n_threads * SUMS_FLOATS * sizeof(float);
+}
+
+static size_t bytes_of_expert_sums(const struct max_step *m)
+{
+    return m->T * m->A * m->C * sizeof(int64_t);
 }
 
 static size_t act_int8_bytes(size_t n_rows, size_t n_columns)

@@ -2,8 +2,8 @@
  * isa.c. A kernel runs in one thread on whole rows; the stages divide the work into tiles and
  * distribute them over threads.
  *
- * The length of a row alone fixes the order of each sum. So a row's result does not depend on the
- * number of rows, tokens or threads. */
+ * The length of a row, or of a slice of it, alone fixes the order of each sum. So a row's result
+ * does not depend on the number of rows, tokens or threads. */
 #ifndef CPU_KERNELS_KERNELS_H
 #define CPU_KERNELS_KERNELS_H
 
@@ -20,13 +20,27 @@ struct rows {
     int n_rows, n;
 };
 
-/* out[t * out_stride + r] = w[r] . x[t] */
+/* Divides the columns of a matmul into slices of equal size, but the last one, each with sums of
+ * its own (backend/residual_sum.h): slice s has its sums at out + s * stride. {0}: one slice. */
+struct slices {
+    int size;       /* columns of a slice, or blocks of 32 columns with MXFP4 weights */
+    int64_t stride; /* floats */
+};
+
+/* The end of the slice that begins at column or block `first` of n. */
+static inline int slice_end(struct slices s, int first, int n)
+{
+    return s.size == 0 || n - first < s.size ? n : first + s.size;
+}
+
+/* out[t * out_stride + r] = w[r] . x[t] for each slice, a multiple of 64 columns */
 struct gemm {
     float *out;
     int64_t out_stride;
     const void *w;         /* n_rows contiguous rows of n weights */
     const float *const *x; /* n_x rows of n floats */
     int n_rows, n, n_x;
+    struct slices slices;
 };
 
 /* ---- MXFP4 weights times int8 activations ----
@@ -93,18 +107,19 @@ enum {
 };
 enum { INT8_X_MAX = 128 }; /* the most rows of a call */
 
-/* out[t * 16 + r] = w[r] . x[t] for one group: the sum over all blocks plus the sum over the
- * outliers, which is accumulated separately in the order of the list. One token may be multiplied
- * with several groups in one call: then `out` has 16 sums of each group, one group after the
- * other. */
+/* For each slice, out[t * 16 + r] = w[r] . x[t] for one group: the sum over the blocks plus the sum
+ * over the outliers, which is accumulated separately in the order of the list. One token may be
+ * multiplied with several groups in one call: then `out` has 16 sums of each group, one group after
+ * the other. */
 enum { GROUPS_AT_ONCE = 4 };
 struct int8_gemm {
     float *out;
+    struct slices slices;
     const uint8_t *groups[GROUPS_AT_ONCE];
     const uint8_t *next; /* with one group: the next call's, to prefetch */
     const struct int8_row *x;
     /* Tiles of the same rows from interleave_int8(), contiguous, or NULL. If not NULL, out must
-     * have space for all rows of whole tiles. */
+     * have space for all rows of whole tiles, in each slice. */
     const void *interleaved;
     int n_blocks, n_x;
     int n_groups;      /* 1, or with n_x = 1 up to GROUPS_AT_ONCE */
@@ -122,12 +137,15 @@ struct bf16_act_gemm {
     const uint16_t *const *x; /* n_x rows of bf16 */
     const uint16_t *panels;   /* of the same rows, whose first one starts a panel; or NULL */
     int n_rows, n, n_x;
+    struct slices slices;
 };
 /* ---- packed MXFP4 weights times bf16 activations ----
- * out[(g * n_x + t) * 16 + r] = w[g][r] . x[t] for n_groups contiguous groups of packed MXFP4 and
- * permuted rows: rounded to bf16, with the columns of every eight in the order 0 2 4 6 1 3 5 7. */
+ * For each slice, out[(g * n_x + t) * 16 + r] = w[g][r] . x[t] for n_groups contiguous groups of
+ * packed MXFP4 and permuted rows: rounded to bf16, with the columns of every eight in the order 0 2
+ * 4 6 1 3 5 7. */
 struct permuted_gemm {
     float *out;
+    struct slices slices;
     const uint8_t *groups; /* group_bytes each */
     int64_t group_bytes;
     const uint16_t *x; /* n_x rows, x_stride elements from one to the next */
@@ -139,6 +157,24 @@ static inline int bf16_row_columns(int n)
 {
     return (n + ROUNDED_ALIGN - 1) / ROUNDED_ALIGN * ROUNDED_ALIGN;
 }
+
+/* ---- fixed-point sums ----
+ *
+ * The terms of the residual stream are sums of whole numbers, which have no order;
+ * backend/residual_sum.h is the definition. A sum with a partial that is not finite or too large is
+ * SUM_NAN, which no other sum can be. */
+#define SUM_NAN INT64_MIN
+
+/* out[t * out_stride + r] = the sum over s of the partials gates[t] * slices[s][t][r], for n_rows
+ * rows r, or all 16. The bias is in slice 0. */
+struct slice_sums {
+    int64_t *out;
+    int64_t out_stride;
+    const float *slices; /* (n_slices, n_x, 16), slice_stride floats from a slice to the next */
+    int64_t slice_stride;
+    const float *gates; /* (n_x); NULL = all 1 */
+    int n_slices, n_x, n_rows;
+};
 
 struct swiglu {
     float limit, alpha;
@@ -192,6 +228,9 @@ struct kernels {
     float (*scale)(float *x, int n, float factor, float largest);
     /* x[i] = exp(x[i] - shift); returns their sum. */
     float (*exp_sum)(float *x, int n, float shift);
+    void (*sum_slices)(const struct slice_sums *p);
+    /* out[i] = the value of sums[0][i] + sums[1][i] + ..; NaN if one of them is SUM_NAN. */
+    void (*sum_values)(float *out, const int64_t *const *sums, int n_sums, int n);
     /* out = x / sqrt(mean(x^2) + eps) * weight */
     void (*norm)(float *out, const float *x, const float *weight, int n, float eps);
     /* out[i] from gate g = u[2i] and up u = u[2i + 1]: g sigmoid(alpha g) (u + 1), with g <= limit
@@ -221,6 +260,9 @@ struct kernels {
 };
 
 extern const struct kernels kernels_ref;
+
+/* One sum of sum_slices(), as "ref" computes it. ISAs need it for large partials. */
+int64_t sum_slices_ref(const struct slice_sums *p, int token, int row);
 
 /* Dequantizes rows of MXFP4, as "ref" does. ISAs that pack MXFP4 need it for single rows only. */
 void dequant_mxfp4_ref(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);

@@ -126,23 +126,28 @@ INLINE void tile_columns(const void *w, ptrdiff_t w_stride, const struct tile_op
     }
 }
 
-/* All columns of the weights times n operands; writes (operand, weight row, token) to out. */
-INLINE void tile_columns_all(float *out, const struct bf16_act_gemm *p,
-                             const struct tile_corner *corner, const struct tile_operands *x,
-                             const int n)
+/* Columns [first, end) of a slice, of which the row's last ones may be in the corner. */
+struct tile_slice {
+    int first, end;
+    const struct tile_corner *corner;
+};
+
+/* A slice of the weights times n operands; writes (operand, weight row, token) to out. */
+INLINE void tile_columns_all(float *out, const struct bf16_act_gemm *p, const struct tile_slice *s,
+                             const struct tile_operands *x, const int n)
 {
-    const int n_whole = p->n / TILE_COLUMNS * TILE_COLUMNS;
+    const int n_whole = s->end / TILE_COLUMNS * TILE_COLUMNS;
     const uint16_t *w = p->w;
-    ptrdiff_t at = 0;
+    ptrdiff_t at = s->first / TILE_COLUMNS * x->step;
 
     TILE_ZERO(0);
     TILE_ZERO(1);
     TILE_ZERO(2);
     TILE_ZERO(3);
-    for (int i = 0; i < n_whole; i += TILE_COLUMNS, at += x->step)
+    for (int i = s->first; i < n_whole; i += TILE_COLUMNS, at += x->step)
         tile_columns(w + i, (ptrdiff_t)p->n * 2, x, at, n);
-    if (n_whole < p->n)
-        tile_columns(corner->w, sizeof(corner->w[0]), x, at, n);
+    if (n_whole < s->end)
+        tile_columns(s->corner->w, sizeof(s->corner->w[0]), x, at, n);
     TILE_STORE(0, out, 64);
     if (n > 1)
         TILE_STORE(1, out + 256, 64);
@@ -153,22 +158,21 @@ INLINE void tile_columns_all(float *out, const struct bf16_act_gemm *p,
 }
 
 static void tile_operands_times(float *out, const struct bf16_act_gemm *p,
-                                const struct tile_corner *corner, const struct tile_operands *x,
-                                int n)
+                                const struct tile_slice *s, const struct tile_operands *x, int n)
 {
     if (n == 1)
-        tile_columns_all(out, p, corner, x, 1);
+        tile_columns_all(out, p, s, x, 1);
     else if (n == 2)
-        tile_columns_all(out, p, corner, x, 2);
+        tile_columns_all(out, p, s, x, 2);
     else if (n == 3)
-        tile_columns_all(out, p, corner, x, 3);
+        tile_columns_all(out, p, s, x, 3);
     else
-        tile_columns_all(out, p, corner, x, 4);
+        tile_columns_all(out, p, s, x, 4);
 }
 
 /* Transposes the sums of one panel, (weight row, token), into the output rows of up to 16
  * tokens. */
-static void store_panel(const struct bf16_act_gemm *p, int x, int n_x, const float *sums)
+static void store_panel(const struct bf16_act_gemm *p, float *out, int n_x, const float *sums)
 {
     fvec v[TILE_TOKENS];
 
@@ -176,15 +180,14 @@ static void store_panel(const struct bf16_act_gemm *p, int x, int n_x, const flo
         v[r] = load_v(sums + r * TILE_TOKENS);
     transpose(v);
     for (int t = 0; t < n_x; t++)
-        memcpy(p->out + (x + t) * p->out_stride, &v[t], (size_t)p->n_rows * sizeof(float));
+        memcpy(out + t * p->out_stride, &v[t], (size_t)p->n_rows * sizeof(float));
 }
 
-static void tile_panels(const struct bf16_act_gemm *p, const struct tile_corner *corner)
+static void tile_panels(const struct bf16_act_gemm *p, const struct tile_slice *s, float *out)
 {
     const ptrdiff_t panel = (ptrdiff_t)TILE_TOKENS * bf16_row_columns(p->n);
     _Alignas(64) float sums[PANELS_MAX * 256] = {0};
 
-    configure_bf16(p->n_rows, TILE_TOKENS);
     for (int x = 0; x < p->n_x; x += PANELS_MAX * TILE_TOKENS) {
         const int n_left = (p->n_x - x + TILE_TOKENS - 1) / TILE_TOKENS;
         const int n = n_left < PANELS_MAX ? n_left : PANELS_MAX;
@@ -192,31 +195,31 @@ static void tile_panels(const struct bf16_act_gemm *p, const struct tile_corner 
 
         for (int i = 0; i < n; i++)
             operands.b[i] = p->panels + (x / TILE_TOKENS + i) * panel;
-        tile_operands_times(sums, p, corner, &operands, n);
+        tile_operands_times(sums, p, s, &operands, n);
         for (int i = 0; i < n; i++) {
             const int first = x + i * TILE_TOKENS, n_rest = p->n_x - first;
 
-            store_panel(p, first, n_rest < TILE_TOKENS ? n_rest : TILE_TOKENS, sums + 256 * i);
+            store_panel(p, out + first * p->out_stride, n_rest < TILE_TOKENS ? n_rest : TILE_TOKENS,
+                        sums + 256 * i);
         }
     }
 }
 
 /* One token an operand: each row of its B tile is a pair of columns. */
-static void tile_single(const struct bf16_act_gemm *p, const struct tile_corner *corner)
+static void tile_single(const struct bf16_act_gemm *p, const struct tile_slice *s, float *out)
 {
     _Alignas(64) float sums[PANELS_MAX * 256];
 
-    configure_bf16(p->n_rows, 1);
     for (int x = 0; x < p->n_x; x += PANELS_MAX) {
         const int n = p->n_x - x < PANELS_MAX ? p->n_x - x : PANELS_MAX;
         struct tile_operands operands = {.step = TILE_COLUMNS, .stride = 4};
 
         for (int i = 0; i < n; i++)
             operands.b[i] = p->x[x + i];
-        tile_operands_times(sums, p, corner, &operands, n);
+        tile_operands_times(sums, p, s, &operands, n);
         for (int i = 0; i < n; i++)
             for (int r = 0; r < p->n_rows; r++)
-                p->out[(x + i) * p->out_stride + r] = sums[256 * i + r * TILE_TOKENS];
+                out[(x + i) * p->out_stride + r] = sums[256 * i + r * TILE_TOKENS];
     }
 }
 
@@ -224,13 +227,21 @@ static void tile_gemm_bf16(const struct bf16_act_gemm *p)
 {
     const int n_whole = p->n / TILE_COLUMNS * TILE_COLUMNS;
     struct tile_corner corner;
+    struct tile_slice s = {.corner = &corner};
+    float *out = p->out;
 
     if (n_whole < p->n)
         fill_corner(&corner, p, n_whole);
-    if (p->panels != NULL)
-        tile_panels(p, &corner);
-    else
-        tile_single(p, &corner);
+    configure_bf16(p->n_rows, p->panels != NULL ? TILE_TOKENS : 1);
+    do {
+        s.end = slice_end(p->slices, s.first, p->n);
+        if (p->panels != NULL)
+            tile_panels(p, &s, out);
+        else
+            tile_single(p, &s, out);
+        s.first = s.end;
+        out += p->slices.stride;
+    } while (s.first < p->n);
     TILES_RELEASE();
 }
 
@@ -382,31 +393,44 @@ INLINE void permuted_store(const struct permuted_gemm *p, float *out, const int 
         TILE_STORE(3, out + 3 / n * group + 3 % n * tokens, 64);
 }
 
+INLINE void permuted_clear(void)
+{
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+}
+
 /* All blocks of n_groups groups times 16 n tokens. n_groups * n independent accumulators hide the
  * latency of a tile product, which is three times its throughput. */
 INLINE void permuted_groups(const struct permuted_gemm *p, int g, const int n_groups, const int n)
 {
     const int batch = PERMUTED_BATCH / n_groups;
     const uint8_t *groups = p->groups + g * p->group_bytes;
+    float *out = p->out + (ptrdiff_t)g * p->n_x * GROUP_ROWS;
     struct permuted_block e[2][PERMUTED_BATCH];
     int n_now = p->n_blocks < batch ? p->n_blocks : batch;
+    int slice = slice_end(p->slices, 0, p->n_blocks); /* the slice's end */
 
-    TILE_ZERO(0);
-    TILE_ZERO(1);
-    TILE_ZERO(2);
-    TILE_ZERO(3);
+    permuted_clear();
     permuted_batch(e[0], p, groups, 0, n_now, n_groups);
     for (int b = 0, which = 0; b < p->n_blocks; which = !which) {
         const int n_left = p->n_blocks - b - n_now, n_next = n_left < batch ? n_left : batch;
 
         if (n_next > 0)
             permuted_batch(e[!which], p, groups, b + n_now, n_next, n_groups);
-        for (int i = 0; i < n_now; i++)
+        for (int i = 0; i < n_now; i++) {
             permuted_dots(e[which], p, b, i, n_groups, n);
+            if (b + i + 1 < slice)
+                continue;
+            permuted_store(p, out, n_groups, n);
+            permuted_clear();
+            out += p->slices.stride;
+            slice = slice_end(p->slices, slice, p->n_blocks);
+        }
         b += n_now;
         n_now = n_next;
     }
-    permuted_store(p, p->out + (ptrdiff_t)g * p->n_x * GROUP_ROWS, n_groups, n);
 }
 
 /* Returns how many groups were computed. */

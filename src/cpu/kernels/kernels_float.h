@@ -109,26 +109,27 @@ INLINE fvec load_weights_part(const void *row, bool is_bf16, int i, int n)
                    : load_part((const float *)row + i, n);
 }
 
-/* n_rows x n_x dot products; all sums stay in registers. */
-INLINE void dot_tile(const struct gemm *p, bool is_bf16, int row, int x, const int n_rows,
-                     const int n_x)
-{
-    const int n = p->n, n_whole = n / LANES * LANES;
+/* Rows of weights and tokens of a register tile. */
+struct dot_operands {
     const char *rows[GEMV_ROWS];
     const float *tokens[DOT_TOKENS];
+};
+
+/* Columns [first, n) of n_rows x n_x dot products; all sums stay in registers. */
+INLINE void dot_columns(float *outs, int64_t out_stride, const struct dot_operands *o, bool is_bf16,
+                        int first, int n, const int n_rows, const int n_x)
+{
+    const int n_whole = first + (n - first) / LANES * LANES;
+    const char *const *rows = o->rows;
+    const float *const *tokens = o->tokens;
     fvec sum[GEMV_ROWS][DOT_TOKENS];
 
     UNROLL
-    for (int r = 0; r < n_rows; r++) {
-        rows[r] = (const char *)p->w + (ptrdiff_t)(row + r) * n * (is_bf16 ? 2 : 4);
+    for (int r = 0; r < n_rows; r++)
         UNROLL
-        for (int t = 0; t < n_x; t++)
-            sum[r][t] = all_v(0);
-    }
-    UNROLL
     for (int t = 0; t < n_x; t++)
-        tokens[t] = p->x[x + t];
-    for (int i = 0; i < n_whole; i += LANES) {
+        sum[r][t] = all_v(0);
+    for (int i = first; i < n_whole; i += LANES) {
         fvec at[DOT_TOKENS];
 
         UNROLL
@@ -154,7 +155,7 @@ INLINE void dot_tile(const struct gemm *p, bool is_bf16, int row, int x, const i
     }
     UNROLL
     for (int t = 0; t < n_x; t++) {
-        float *out = p->out + (x + t) * p->out_stride + row;
+        float *out = outs + t * out_stride;
 
         if (n_rows == 1)
             out[0] = sum_v(sum[0][t]);
@@ -162,6 +163,29 @@ INLINE void dot_tile(const struct gemm *p, bool is_bf16, int row, int x, const i
         for (int r = 0; r + 4 <= n_rows; r += 4)
             sums_v(out + r, sum[r][t], sum[r + 1][t], sum[r + 2][t], sum[r + 3][t]);
     }
+}
+
+/* n_rows x n_x dot products, slice by slice, so that each row is one sequential stream. */
+INLINE void dot_tile(const struct gemm *p, bool is_bf16, int row, int x, const int n_rows,
+                     const int n_x)
+{
+    float *out = p->out + x * p->out_stride + row;
+    struct dot_operands o;
+    int first = 0;
+
+    UNROLL
+    for (int r = 0; r < n_rows; r++)
+        o.rows[r] = (const char *)p->w + (ptrdiff_t)(row + r) * p->n * (is_bf16 ? 2 : 4);
+    UNROLL
+    for (int t = 0; t < n_x; t++)
+        o.tokens[t] = p->x[x + t];
+    do {
+        const int end = slice_end(p->slices, first, p->n);
+
+        dot_columns(out, p->out_stride, &o, is_bf16, first, end, n_rows, n_x);
+        first = end;
+        out += p->slices.stride;
+    } while (first < p->n);
 }
 
 INLINE void dot_rows(const struct gemm *p, bool is_bf16, int x, const int n_x)

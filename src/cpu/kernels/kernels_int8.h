@@ -17,8 +17,7 @@
  * all tokens. Bound by dot(): 64 products an instruction of 512 bits. */
 
 enum {
-    PARTS = GROUP_ROWS / LANES, /* vectors that hold one column of four of a group */
-    STEPS = 8,                  /* steps of four columns in a block of 32 */
+    STEPS = 8,         /* steps of four columns in a block of 32 */
     CHUNK_BLOCKS = 30, /* 15 KB expanded: half the L1 cache; K = 2880 is 90 blocks, 3 chunks */
     SMALL_M_MAX = 4,
     NEAR_BLOCKS = 16,  /* of four groups: half the L1 cache, with the columns of their outliers */
@@ -179,7 +178,16 @@ INLINE int small_m_outliers(struct small_m *f, int i, int end, const int n_group
     return i;
 }
 
-INLINE void small_m_store(const struct small_m *f, const int n_x, const int n_groups)
+INLINE void small_m_clear(struct small_m *f, const int n_x, const int n_groups)
+{
+    UNROLL
+    for (int i = 0; i < n_groups + n_x - 1; i++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        f->acc[i][h] = f->outliers[i][h] = all_v(0);
+}
+
+INLINE void small_m_store(const struct small_m *f, float *out, const int n_x, const int n_groups)
 {
     const bool has_outliers = n_x == 1 && f->p->x->n_outliers > 0;
 
@@ -187,23 +195,19 @@ INLINE void small_m_store(const struct small_m *f, const int n_x, const int n_gr
     for (int i = 0; i < n_groups + n_x - 1; i++)
         UNROLL
     for (int h = 0; h < PARTS; h++)
-        store_v(f->p->out + i * GROUP_ROWS + h * LANES,
+        store_v(out + i * GROUP_ROWS + h * LANES,
                 has_outliers ? f->acc[i][h] + f->outliers[i][h] : f->acc[i][h]);
 }
 
 INLINE void small_m_tokens(const struct int8_gemm *p, const int n_x, const int n_groups)
 {
     struct small_m f = {.p = p};
-    int next = 0;
+    float *out = p->out;
+    int next = 0, slice = slice_end(p->slices, 0, p->n_blocks); /* the slice's end */
 
-    UNROLL
-    for (int i = 0; i < n_groups + n_x - 1; i++)
-        UNROLL
-    for (int h = 0; h < PARTS; h++)
-        f.acc[i][h] = f.outliers[i][h] = all_v(0);
-    for (int first = 0; first < p->n_blocks; first += NEAR_BLOCKS) {
-        const int end = p->n_blocks - first < NEAR_BLOCKS ? p->n_blocks : first + NEAR_BLOCKS;
-
+    small_m_clear(&f, n_x, n_groups);
+    for (int first = 0, end; first < p->n_blocks; first = end) {
+        end = slice - first < NEAR_BLOCKS ? slice : first + NEAR_BLOCKS;
         for (int b = first; b < end; b++) {
             if (n_groups == 1)
                 fetch_next(p, b);
@@ -213,8 +217,13 @@ INLINE void small_m_tokens(const struct int8_gemm *p, const int n_x, const int n
         }
         if (n_x == 1)
             next = small_m_outliers(&f, next, end, n_groups);
+        if (end < slice)
+            continue;
+        small_m_store(&f, out, n_x, n_groups);
+        small_m_clear(&f, n_x, n_groups);
+        out += p->slices.stride;
+        slice = slice_end(p->slices, end, p->n_blocks);
     }
-    small_m_store(&f, n_x, n_groups);
 }
 
 /* ---- many tokens ---- */
@@ -237,20 +246,43 @@ static void expand(struct expanded *out, const struct int8_gemm *p, int first, i
     }
 }
 
-/* Blocks [first, first + n), a chunk, times n_x tokens from token x on; accumulates in p->out. */
-INLINE void large_m_tile(const struct int8_gemm *p, const struct expanded *e, int first, int n,
-                         int x, const int n_x)
+/* The blocks of an expanded chunk that belong to one slice. */
+struct segment {
+    int first, n;  /* blocks [first, first + n) of the row */
+    int at;        /* the first one's place in the chunk */
+    bool is_start; /* of the slice: its sums are still to be set to 0 */
+    float *out;    /* the slice's sums */
+};
+
+/* The segment from block `first` on of a chunk of blocks [chunk, end). */
+static struct segment segment_at(const struct int8_gemm *p, int first, int chunk, int end)
+{
+    const int slice = p->slices.size == 0 ? 0 : first / p->slices.size;
+    const int start = slice * p->slices.size;
+    const int behind = slice_end(p->slices, start, p->n_blocks);
+
+    return (struct segment){.first = first,
+                            .n = (behind < end ? behind : end) - first,
+                            .at = first - chunk,
+                            .is_start = first == start,
+                            .out = p->out + slice * p->slices.stride};
+}
+
+/* A segment times n_x tokens from token x on; accumulates in s->out. */
+INLINE void large_m_tile(const struct int8_gemm *p, const struct expanded *e,
+                         const struct segment *s, int x, const int n_x)
 {
     const int8_t *codes[INT8_TOKENS];
     const struct int8_block *blocks[INT8_TOKENS];
-    float *const outs = p->out + (ptrdiff_t)x * GROUP_ROWS;
+    float *const outs = s->out + (ptrdiff_t)x * GROUP_ROWS;
 
     UNROLL
     for (int t = 0; t < n_x; t++) {
-        codes[t] = p->x[x + t].codes + (ptrdiff_t)first * 32;
-        blocks[t] = p->x[x + t].blocks + first;
+        codes[t] = p->x[x + t].codes + (ptrdiff_t)s->first * 32;
+        blocks[t] = p->x[x + t].blocks + s->first;
     }
-    for (int b = 0; b < n; b++) {
+    for (int b = 0; b < s->n; b++) {
+        const bytes(*w)[PARTS] = e->w + (ptrdiff_t)(s->at + b) * STEPS;
         ivec sum[INT8_TOKENS][PARTS];
 
         UNROLL
@@ -259,14 +291,14 @@ INLINE void large_m_tile(const struct int8_gemm *p, const struct expanded *e, in
         for (int h = 0; h < PARTS; h++)
             sum[t][h] = begin(blocks[t][b].bias);
         UNROLL
-        for (int s = 0; s < STEPS; s++)
+        for (int i = 0; i < STEPS; i++)
             UNROLL
         for (int t = 0; t < n_x; t++) {
-            const bytes a = four(codes[t] + (ptrdiff_t)b * 32 + 4 * s);
+            const bytes a = four(codes[t] + (ptrdiff_t)b * 32 + 4 * i);
 
             UNROLL
             for (int h = 0; h < PARTS; h++)
-                sum[t][h] = dot(sum[t][h], e->w[b * STEPS + s][h], a);
+                sum[t][h] = dot(sum[t][h], w[i][h], a);
         }
         UNROLL
         for (int t = 0; t < n_x; t++) {
@@ -276,7 +308,7 @@ INLINE void large_m_tile(const struct int8_gemm *p, const struct expanded *e, in
             UNROLL
             for (int h = 0; h < PARTS; h++)
                 acc[h] = load_v(out + h * LANES);
-            add_block(acc, sum[t], e->scales[b], blocks[t][b].scale);
+            add_block(acc, sum[t], e->scales[s->at + b], blocks[t][b].scale);
             UNROLL
             for (int h = 0; h < PARTS; h++)
                 store_v(out + h * LANES, acc[h]);
@@ -284,29 +316,50 @@ INLINE void large_m_tile(const struct int8_gemm *p, const struct expanded *e, in
     }
 }
 
+static void large_m_segment(const struct int8_gemm *p, const struct expanded *e,
+                            const struct segment *s)
+{
+    int x = 0;
+
+    if (s->is_start)
+        memset(s->out, 0, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
+    for (; x + INT8_TOKENS <= p->n_x; x += INT8_TOKENS)
+        large_m_tile(p, e, s, x, INT8_TOKENS);
+    for (; x + 2 <= p->n_x; x += 2)
+        large_m_tile(p, e, s, x, 2);
+    if (x < p->n_x)
+        large_m_tile(p, e, s, x, 1);
+}
+
+/* Blocks [first, end), expanded, segment by segment. */
+INLINE void run_chunk(const struct int8_gemm *p, const struct expanded *e, int first, int end,
+                      void (*of_segment)(const struct int8_gemm *, const struct expanded *,
+                                         const struct segment *))
+{
+    for (int b = first; b < end;) {
+        const struct segment s = segment_at(p, b, first, end);
+
+        of_segment(p, e, &s);
+        b += s.n;
+    }
+}
+
 static void large_m_tokens(const struct int8_gemm *p)
 {
     struct expanded chunk;
 
-    memset(p->out, 0, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
     for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
         const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
-        int x = 0;
 
         expand(&chunk, p, first, n);
-        for (; x + INT8_TOKENS <= p->n_x; x += INT8_TOKENS)
-            large_m_tile(p, &chunk, first, n, x, INT8_TOKENS);
-        for (; x + 2 <= p->n_x; x += 2)
-            large_m_tile(p, &chunk, first, n, x, 2);
-        if (x < p->n_x)
-            large_m_tile(p, &chunk, first, n, x, 1);
+        run_chunk(p, &chunk, first, first + n, large_m_segment);
     }
 }
 
 /* ---- outliers ---- */
 
-/* The sum of a token's outliers starts at 0 and is added at the end. So the bits do not depend on
- * when outliers are multiplied: during the stream, after it, or chunk by chunk. */
+/* The sum of a token's outliers in a slice starts at 0 and is added at the end. So the bits do not
+ * depend on when outliers are multiplied: during the stream, after it, or chunk by chunk. */
 INLINE void add_outliers(float *out, const fvec sums[PARTS])
 {
     UNROLL
@@ -314,66 +367,96 @@ INLINE void add_outliers(float *out, const fvec sums[PARTS])
         store_v(out + h * LANES, load_v(out + h * LANES) + sums[h]);
 }
 
-static void outliers_packed(const struct int8_gemm *p, const struct int8_row *row, float *out)
-{
+/* The sums of a token's outliers in one slice. */
+struct outlier_sums {
     fvec sums[1][PARTS];
+    float *out; /* the slice's sums of this token */
+    int end;    /* of the slice: a block */
+    int n_done; /* outliers of all slices so far */
+};
+
+static struct outlier_sums outlier_sums_of(const struct int8_gemm *p, int token)
+{
+    struct outlier_sums s = {.out = p->out + (ptrdiff_t)token * GROUP_ROWS,
+                             .end = slice_end(p->slices, 0, p->n_blocks)};
 
     UNROLL
     for (int h = 0; h < PARTS; h++)
-        sums[0][h] = all_v(0);
-    for (int i = 0; i < row->n_outliers; i++)
-        outlier_step(p, &row->outliers[i], sums, 1);
-    add_outliers(out, sums[0]);
+        s.sums[0][h] = all_v(0);
+    return s;
 }
 
-/* The outliers from number i on that lie in blocks [first, first + n); returns the next number. */
-static int outliers_expanded(const struct int8_row *row, const struct expanded *e, int first, int n,
-                             fvec acc[PARTS], int i)
+/* Ends the slice of *s, and goes on to the slice with this step. */
+static void next_slice(struct outlier_sums *s, const struct int8_gemm *p, int step)
 {
-    const struct int8_outlier *o = row->outliers + i, *end = row->outliers + row->n_outliers;
-    const uint32_t first_step = (uint32_t)(first * STEPS), n_steps = (uint32_t)(n * STEPS);
-    fvec sums[PARTS]; /* no pointer aliases it: stays in registers */
+    add_outliers(s->out, s->sums[0]);
+    UNROLL
+    for (int h = 0; h < PARTS; h++)
+        s->sums[0][h] = all_v(0);
+    for (; step >= s->end * STEPS; s->out += p->slices.stride)
+        s->end = slice_end(p->slices, s->end, p->n_blocks);
+}
 
-    memcpy(sums, acc, sizeof(sums));
-    for (; o < end && (uint32_t)o->step - first_step < n_steps; o++) {
-        const uint32_t step = (uint32_t)o->step - first_step;
+static void outliers_packed(const struct int8_gemm *p, int token)
+{
+    const struct int8_row *row = &p->x[token];
+    struct outlier_sums s = outlier_sums_of(p, token);
+
+    for (int i = 0; i < row->n_outliers; i++) {
+        if (row->outliers[i].step >= s.end * STEPS)
+            next_slice(&s, p, row->outliers[i].step);
+        outlier_step(p, &row->outliers[i], s.sums, 1);
+    }
+    add_outliers(s.out, s.sums[0]);
+}
+
+/* The next outliers of a token that lie in blocks [first, end). */
+static void outliers_expanded(const struct int8_gemm *p, const struct int8_row *row,
+                              const struct expanded *e, int first, int end, struct outlier_sums *of)
+{
+    const struct int8_outlier *o = row->outliers + of->n_done,
+                              *last = row->outliers + row->n_outliers;
+    struct outlier_sums s = *of; /* no pointer aliases its sums: they stay in registers */
+
+    for (; o < last && o->step < end * STEPS; o++) {
+        const int step = o->step - first * STEPS;
         const bytes a = four(o->codes);
         ivec sum[PARTS];
 
+        if (o->step >= s.end * STEPS)
+            next_slice(&s, p, o->step);
         UNROLL
         for (int h = 0; h < PARTS; h++)
             sum[h] = dot(begin(o->block.bias), e->w[step][h], a);
-        add_block(sums, sum, e->scales[step / STEPS], o->block.scale);
+        add_block(s.sums[0], sum, e->scales[step / STEPS], o->block.scale);
     }
-    memcpy(acc, sums, sizeof(sums));
-    return (int)(o - row->outliers);
+    s.n_done = (int)(o - row->outliers);
+    *of = s;
 }
 
-/* Expands the group chunk by chunk; calls of_chunk for each chunk, and then multiplies the outliers
- * of all tokens. of_chunk is a constant at each call and is inlined; NULL: only outliers. */
+/* Expands the group chunk by chunk; multiplies the segments of each chunk, and then the outliers of
+ * all tokens. of_segment is a constant at each call and is inlined; NULL: only outliers. */
 INLINE void expanded_gemm(const struct int8_gemm *p,
-                          void (*of_chunk)(const struct int8_gemm *, const struct expanded *,
-                                           int first, int n))
+                          void (*of_segment)(const struct int8_gemm *, const struct expanded *,
+                                             const struct segment *))
 {
     struct expanded chunk;
-    fvec sums[INT8_X_MAX][PARTS];
-    int next[INT8_X_MAX] = {0};
+    struct outlier_sums outliers[INT8_X_MAX];
 
     for (int t = 0; t < p->n_x; t++)
-        for (int h = 0; h < PARTS; h++)
-            sums[t][h] = all_v(0);
+        outliers[t] = outlier_sums_of(p, t);
     for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
         const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
 
         expand(&chunk, p, first, n);
-        if (of_chunk != NULL)
-            of_chunk(p, &chunk, first, n);
+        if (of_segment != NULL)
+            run_chunk(p, &chunk, first, first + n, of_segment);
         for (int t = 0; t < p->n_x; t++)
-            next[t] = outliers_expanded(&p->x[t], &chunk, first, n, sums[t], next[t]);
+            outliers_expanded(p, &p->x[t], &chunk, first, first + n, &outliers[t]);
     }
     for (int t = 0; t < p->n_x; t++)
         if (p->x[t].n_outliers > 0)
-            add_outliers(p->out + (ptrdiff_t)t * GROUP_ROWS, sums[t]);
+            add_outliers(outliers[t].out, outliers[t].sums[0]);
 }
 
 /* With many outliers it is faster to expand the group again. */
@@ -395,7 +478,7 @@ static void isa_outliers_int8(const struct int8_gemm *p)
     }
     for (int t = 0; t < p->n_x; t++)
         if (p->x[t].n_outliers > 0)
-            outliers_packed(p, &p->x[t], p->out + (ptrdiff_t)t * GROUP_ROWS);
+            outliers_packed(p, t);
 }
 
 /* ---- dispatch ---- */
@@ -479,9 +562,10 @@ static void isa_quantise(int8_t *codes, struct int8_block *blocks, const float *
 #define ISA_GEMM_INT8 isa_gemm_int8
 #endif
 
-/* The members of struct kernels that kernels_float.h and this header define. */
+/* The members of struct kernels that kernels_float.h, kernels_sums.h and this header define. */
 #define ISA_FUNCTIONS                                                                              \
     .widen_bf16 = isa_widen_bf16, .dequant_mxfp4 = dequant_mxfp4_ref, .gemm_f32 = isa_gemm_f32,    \
     .gemm_bf16 = isa_gemm_bf16, .quantise = isa_quantise, .gemm_int8 = ISA_GEMM_INT8,              \
     .weighted_sum = isa_weighted_sum, .scale = isa_scale, .exp_sum = isa_exp_sum,                  \
-    .norm = isa_norm, .swiglu = isa_swiglu
+    .sum_slices = isa_sum_slices, .sum_values = isa_sum_values, .norm = isa_norm,                  \
+    .swiglu = isa_swiglu

@@ -34,7 +34,7 @@ static void isa_interleave_int8(void *tile, const struct int8_row *x, int n_x, i
 
 /* As large_m_tile(), for n_x rows of a tile. */
 INLINE void interleaved_tile(float *outs, const struct tile_block *tile, const struct expanded *e,
-                             int n, const int n_x)
+                             const struct segment *s, const int n_x)
 {
     fvec acc[TILE_ROWS][PARTS];
 
@@ -42,8 +42,9 @@ INLINE void interleaved_tile(float *outs, const struct tile_block *tile, const s
     for (int t = 0; t < n_x; t++)
         UNROLL
     for (int h = 0; h < PARTS; h++)
-        acc[t][h] = load_v(outs + t * GROUP_ROWS + h * LANES);
-    for (int b = 0; b < n; b++) {
+        acc[t][h] = s->is_start ? all_v(0) : load_v(outs + t * GROUP_ROWS + h * LANES);
+    for (int b = 0; b < s->n; b++) {
+        const bytes(*w)[PARTS] = e->w + (ptrdiff_t)(s->at + b) * STEPS;
         ivec sum[TILE_ROWS][PARTS];
 
         UNROLL
@@ -52,15 +53,15 @@ INLINE void interleaved_tile(float *outs, const struct tile_block *tile, const s
         for (int h = 0; h < PARTS; h++)
             sum[t][h] = begin(tile[b].biases[t]);
         UNROLL
-        for (int s = 0; s < STEPS; s++)
+        for (int i = 0; i < STEPS; i++)
             UNROLL
         for (int t = 0; t < n_x; t++)
             UNROLL
         for (int h = 0; h < PARTS; h++)
-            sum[t][h] = dot(sum[t][h], e->w[b * STEPS + s][h], four(tile[b].codes[s][t]));
+            sum[t][h] = dot(sum[t][h], w[i][h], four(tile[b].codes[i][t]));
         UNROLL
         for (int t = 0; t < n_x; t++)
-            add_block(acc[t], sum[t], e->scales[b], tile[b].scales[t]);
+            add_block(acc[t], sum[t], e->scales[s->at + b], tile[b].scales[t]);
     }
     UNROLL
     for (int t = 0; t < n_x; t++)
@@ -69,24 +70,22 @@ INLINE void interleaved_tile(float *outs, const struct tile_block *tile, const s
         store_v(outs + t * GROUP_ROWS + h * LANES, acc[t][h]);
 }
 
-static void interleaved_chunk(const struct int8_gemm *p, const struct expanded *e, int first, int n)
+static void interleaved_segment(const struct int8_gemm *p, const struct expanded *e,
+                                const struct segment *s)
 {
-    const struct tile_block *tile = (const struct tile_block *)p->interleaved + first;
+    const struct tile_block *tile = (const struct tile_block *)p->interleaved + s->first;
 
     for (int x = 0; x < p->n_x; x += TILE_ROWS, tile += p->n_blocks)
         if (p->n_x - x > TILE_PART)
-            interleaved_tile(p->out + (ptrdiff_t)x * GROUP_ROWS, tile, e, n, TILE_ROWS);
+            interleaved_tile(s->out + (ptrdiff_t)x * GROUP_ROWS, tile, e, s, TILE_ROWS);
         else
-            interleaved_tile(p->out + (ptrdiff_t)x * GROUP_ROWS, tile, e, n, TILE_PART);
+            interleaved_tile(s->out + (ptrdiff_t)x * GROUP_ROWS, tile, e, s, TILE_PART);
 }
 
 /* All rows; each chunk is expanded once for the tiles and for the outliers. */
 static void interleaved_gemm(const struct int8_gemm *p)
 {
-    const int n_rows = (p->n_x + TILE_PART - 1) / TILE_PART * TILE_PART;
-
-    memset(p->out, 0, (size_t)n_rows * GROUP_ROWS * sizeof(float));
-    expanded_gemm(p, interleaved_chunk);
+    expanded_gemm(p, interleaved_segment);
 }
 
 static void interleaved_or_not(const struct int8_gemm *p)

@@ -56,10 +56,10 @@ INLINE ivec one_token(int32x4_t a, int32x4_t b, int token)
     return (ivec)(token == 0 ? vuzp1q_s32(a, b) : vuzp2q_s32(a, b));
 }
 
-/* The n blocks of a chunk times up to four tokens from token x on; accumulates in p->out. Missing
- * tokens are copies of the last one, and their results are dropped. */
-INLINE void quad_tile(const struct int8_gemm *p, const struct paired *e, int first, int n, int x,
-                      int n_x)
+/* A segment times up to four tokens from token x on; accumulates in s->out. Missing tokens are
+ * copies of the last one, and their results are dropped. */
+INLINE void quad_tile(const struct int8_gemm *p, const struct paired *e, const struct segment *s,
+                      int x, int n_x)
 {
     const int8_t *codes[QUAD];
     const struct int8_block *blocks[QUAD];
@@ -68,12 +68,13 @@ INLINE void quad_tile(const struct int8_gemm *p, const struct paired *e, int fir
     for (int t = 0; t < QUAD; t++) {
         const int token = x + (t < n_x ? t : n_x - 1);
 
-        codes[t] = p->x[token].codes + (ptrdiff_t)first * 32;
-        blocks[t] = p->x[token].blocks + first;
+        codes[t] = p->x[token].codes + (ptrdiff_t)s->first * 32;
+        blocks[t] = p->x[token].blocks + s->first;
         for (int h = 0; h < PARTS; h++)
-            acc[t][h] = load_v(p->out + (ptrdiff_t)token * GROUP_ROWS + h * LANES);
+            acc[t][h] =
+                s->is_start ? all_v(0) : load_v(s->out + (ptrdiff_t)token * GROUP_ROWS + h * LANES);
     }
-    for (int b = 0; b < n; b++) {
+    for (int b = 0; b < s->n; b++) {
         int32x4_t sum[PAIRS][QUAD / 2];
 
         UNROLL
@@ -103,7 +104,7 @@ INLINE void quad_tile(const struct int8_gemm *p, const struct paired *e, int fir
     }
     for (int t = 0; t < n_x; t++)
         for (int h = 0; h < PARTS; h++)
-            store_v(p->out + (ptrdiff_t)(x + t) * GROUP_ROWS + h * LANES, acc[t][h]);
+            store_v(s->out + (ptrdiff_t)(x + t) * GROUP_ROWS + h * LANES, acc[t][h]);
 }
 
 static void i8mm_gemm_int8(const struct int8_gemm *p)
@@ -114,13 +115,17 @@ static void i8mm_gemm_int8(const struct int8_gemm *p)
         isa_gemm_int8(p);
         return;
     }
-    memset(p->out, 0, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
     for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
         const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
 
         expand_pairs(chunk, p, first, n);
-        for (int x = 0; x < p->n_x; x += QUAD)
-            quad_tile(p, chunk, first, n, x, p->n_x - x < QUAD ? p->n_x - x : QUAD);
+        for (int b = first; b < first + n;) {
+            const struct segment s = segment_at(p, b, first, first + n);
+
+            for (int x = 0; x < p->n_x; x += QUAD)
+                quad_tile(p, chunk + s.at, &s, x, p->n_x - x < QUAD ? p->n_x - x : QUAD);
+            b += s.n;
+        }
     }
     isa_outliers_int8(p);
 }

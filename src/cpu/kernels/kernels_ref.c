@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "backend/residual_sum.h"
 #include "backend/tensor.h"
 #include "cpu/kernels/exp4.h"
 
@@ -141,15 +142,26 @@ static float dot(const float *row, const float *x, int n)
     return lanes_total(&sum);
 }
 
-/* Two tokens at a time use each loaded weight twice; the sums are those of dot(). */
-static void dots_of_two(const struct gemm *p, int x)
+/* Columns [first, first + n) of a matmul, whose sums go to out. */
+struct columns {
+    int first, n;
+    float *out;
+};
+
+static const float *weights_at(const struct gemm *p, int row, const struct columns *c)
 {
-    const int n_whole = p->n / LANES * LANES;
-    const float *x0 = p->x[x], *x1 = p->x[x + 1];
-    float *out0 = p->out + x * p->out_stride, *out1 = out0 + p->out_stride;
+    return (const float *)p->w + (ptrdiff_t)row * p->n + c->first;
+}
+
+/* Two tokens at a time use each loaded weight twice; the sums are those of dot(). */
+static void dots_of_two(const struct gemm *p, int x, const struct columns *c)
+{
+    const int n_whole = c->n / LANES * LANES;
+    const float *x0 = p->x[x] + c->first, *x1 = p->x[x + 1] + c->first;
+    float *out0 = c->out + x * p->out_stride, *out1 = out0 + p->out_stride;
 
     for (int r = 0; r < p->n_rows; r++) {
-        const float *row = (const float *)p->w + (ptrdiff_t)r * p->n;
+        const float *row = weights_at(p, r, c);
         struct lanes sum0 = {0}, sum1 = {0};
 
         for (int i = 0; i < n_whole; i += LANES) {
@@ -158,27 +170,72 @@ static void dots_of_two(const struct gemm *p, int x)
             lanes_add(&sum0, &l, x0 + i);
             lanes_add(&sum1, &l, x1 + i);
         }
-        if (n_whole < p->n) {
+        if (n_whole < c->n) {
             float row_tail[LANES], x_tail[LANES];
-            const struct lanes l = lanes_load(padded(row_tail, row, p->n));
+            const struct lanes l = lanes_load(padded(row_tail, row, c->n));
 
-            lanes_add(&sum0, &l, padded(x_tail, x0, p->n));
-            lanes_add(&sum1, &l, padded(x_tail, x1, p->n));
+            lanes_add(&sum0, &l, padded(x_tail, x0, c->n));
+            lanes_add(&sum1, &l, padded(x_tail, x1, c->n));
         }
         out0[r] = lanes_total(&sum0);
         out1[r] = lanes_total(&sum1);
     }
 }
 
-static void ref_gemm_f32(const struct gemm *p)
+static void gemm_columns(const struct gemm *p, const struct columns *c)
 {
     int x = 0;
 
     for (; x + 2 <= p->n_x; x += 2)
-        dots_of_two(p, x);
+        dots_of_two(p, x, c);
     for (int r = 0; x < p->n_x && r < p->n_rows; r++)
-        p->out[x * p->out_stride + r] =
-            dot((const float *)p->w + (ptrdiff_t)r * p->n, p->x[x], p->n);
+        c->out[x * p->out_stride + r] = dot(weights_at(p, r, c), p->x[x] + c->first, c->n);
+}
+
+static void ref_gemm_f32(const struct gemm *p)
+{
+    struct columns c = {.out = p->out};
+
+    do {
+        c.n = slice_end(p->slices, c.first, p->n) - c.first;
+        gemm_columns(p, &c);
+        c.first += c.n;
+        c.out += p->slices.stride;
+    } while (c.first < p->n);
+}
+
+/* ---- fixed-point sums ---- */
+
+int64_t sum_slices_ref(const struct slice_sums *p, int token, int row)
+{
+    const float gate = p->gates == NULL ? 1.0f : p->gates[token];
+    const float *slices = p->slices + (ptrdiff_t)token * GROUP_ROWS + row;
+    struct residual_sum sum = {0};
+
+    for (int s = 0; s < p->n_slices; s++, slices += p->slice_stride)
+        residual_add(&sum, gate, *slices);
+    return sum.is_nan ? SUM_NAN : sum.units;
+}
+
+static void ref_sum_slices(const struct slice_sums *p)
+{
+    for (int t = 0; t < p->n_x; t++)
+        for (int r = 0; r < p->n_rows; r++)
+            p->out[t * p->out_stride + r] = sum_slices_ref(p, t, r);
+}
+
+static void ref_sum_values(float *out, const int64_t *const *sums, int n_sums, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct residual_sum sum = {0};
+
+        for (int k = 0; k < n_sums; k++)
+            if (sums[k][i] == SUM_NAN)
+                sum.is_nan = true;
+            else
+                sum.units += sums[k][i];
+        out[i] = residual_value(sum);
+    }
 }
 
 /* ---- elementwise kernels ---- */
@@ -292,5 +349,7 @@ const struct kernels kernels_ref = {.name = "ref",
                                     .weighted_sum = ref_weighted_sum,
                                     .scale = ref_scale,
                                     .exp_sum = ref_exp_sum,
+                                    .sum_slices = ref_sum_slices,
+                                    .sum_values = ref_sum_values,
                                     .norm = ref_norm,
                                     .swiglu = ref_swiglu};

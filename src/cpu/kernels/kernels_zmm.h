@@ -50,7 +50,23 @@ static inline fvec min_v(fvec a, fvec b)
     return (fvec)_mm512_min_ps((__m512)a, (__m512)b);
 }
 
+/* The rounding mode of vector instructions. */
+static inline unsigned round_down(void)
+{
+    const unsigned mode = _mm_getcsr();
+
+    _mm_setcsr((mode & ~(unsigned)_MM_ROUND_MASK) | _MM_ROUND_DOWN);
+    return mode;
+}
+
+static inline void round_back(unsigned mode)
+{
+    _mm_setcsr(mode);
+}
+
 #include "cpu/kernels/kernels_float.h"
+
+#include "cpu/kernels/kernels_sums.h"
 
 #include "cpu/kernels/kernels_attn.h"
 

@@ -1,5 +1,7 @@
 #include "cpu/matmul/float_tiles.h"
 
+#include <string.h>
+
 enum {
     TILE_ROWS = GROUP_ROWS, /* even, for gate/up pairs; transposed: half a cache line */
     SMALL_M_FLOATS = 4096,  /* floats of rows widened for few tokens: half the L1 cache */
@@ -15,6 +17,7 @@ struct tile {
     int64_t row; /* the first row */
     int n_rows;
     bool is_bf16;
+    int worker;
 };
 
 /* ---- how weights are read ---- */
@@ -66,7 +69,12 @@ static int rows_at_once(const struct kernels *k, const struct matmul *m)
 
 /* ---- matmuls ---- */
 
-static void multiply_bf16(const struct tile *t, struct out_tile p, float *gemm)
+static struct slices slices_of_tile(const struct tile *t, struct kernel_sums sums)
+{
+    return (struct slices){t->m->slice_columns, sums.slice_stride};
+}
+
+static void multiply_bf16(const struct tile *t, struct out_tile p, struct kernel_sums sums)
 {
     const struct bf16_rows *bf16_rows = &t->inputs->bf16_rows;
     const uint16_t *x[PIECE_TOKENS];
@@ -74,8 +82,9 @@ static void multiply_bf16(const struct tile *t, struct out_tile p, float *gemm)
     for (int i = 0; i < p.n_tokens; i++)
         x[i] = bf16_rows->rows + matmul_input_row(t->m, p.token + i) * bf16_rows->n_columns;
     t->cpu->kernels->gemm_bf16_act(&(struct bf16_act_gemm){
-        .out = gemm,
+        .out = sums.data,
         .out_stride = TILE_ROWS,
+        .slices = slices_of_tile(t, sums),
         .w = t->w,
         .x = x,
         .panels =
@@ -85,12 +94,13 @@ static void multiply_bf16(const struct tile *t, struct out_tile p, float *gemm)
         .n_x = p.n_tokens});
 }
 
-static void multiply_floats(const struct tile *t, struct out_tile p, float *gemm)
+static void multiply_floats(const struct tile *t, struct out_tile p, struct kernel_sums sums)
 {
     const struct kernels *k = t->cpu->kernels;
     const float *x[PIECE_TOKENS];
-    const struct gemm args = {.out = gemm,
+    const struct gemm args = {.out = sums.data,
                               .out_stride = TILE_ROWS,
+                              .slices = slices_of_tile(t, sums),
                               .w = t->w,
                               .x = x,
                               .n_rows = p.n_rows,
@@ -102,23 +112,27 @@ static void multiply_floats(const struct tile *t, struct out_tile p, float *gemm
     (t->is_bf16 ? k->gemm_bf16 : k->gemm_f32)(&args);
 }
 
-/* Multiplies the tile with all tokens, PIECE_TOKENS at a time. */
+/* Multiplies the tile with all tokens, up to PIECE_TOKENS at a time. The sums of rows that a
+ * partial tile does not have are zeros. */
 static void multiply_tile(const struct tile *t)
 {
-    float gemm[PIECE_TOKENS * TILE_ROWS];
+    const int n_most = matmul_tokens(t->m, PIECE_TOKENS);
 
-    for (int token = 0; token < t->m->n_tokens; token += PIECE_TOKENS) {
+    for (int token = 0; token < t->m->n_tokens; token += n_most) {
         const int n_left = t->m->n_tokens - token;
         const struct out_tile p = {.token = token,
-                                   .n_tokens = n_left < PIECE_TOKENS ? n_left : PIECE_TOKENS,
+                                   .n_tokens = n_left < n_most ? n_left : n_most,
                                    .row = t->row,
                                    .n_rows = t->n_rows};
+        const struct kernel_sums sums = matmul_sums(t->cpu, t->worker, p.n_tokens);
 
+        if (t->n_rows < TILE_ROWS)
+            memset(sums.data, 0, (size_t)(matmul_slices(t->m) * sums.slice_stride) * sizeof(float));
         if (float_uses_bf16(t->cpu->kernels, t->m))
-            multiply_bf16(t, p, gemm);
+            multiply_bf16(t, p, sums);
         else
-            multiply_floats(t, p, gemm);
-        matmul_finish(t->cpu, t->m, p, gemm);
+            multiply_floats(t, p, sums);
+        matmul_finish(t->cpu, t->m, p, sums);
     }
 }
 
@@ -139,7 +153,8 @@ void float_multiply(const struct cpu *cpu, const struct matmul *m,
                          .w = (const char *)m->w.data + row * m->w.dim[1] * (is_bf16 ? 2 : 4),
                          .row = row,
                          .n_rows = (int)(end - row < step ? end - row : step),
-                         .is_bf16 = is_bf16};
+                         .is_bf16 = is_bf16,
+                         .worker = worker};
 
         if (!in_place)
             t.w = widen_rows(k, m, cpu->workers[worker].data, row, t.n_rows);

@@ -1,5 +1,5 @@
 /* Activations as int8 rows, for packed MXFP4 weights: a code for each value, a scale for each block
- * of 32, and a list of outliers, the values far above the rest of their row. */
+ * of 32, and a list of outliers, the values far above the rest of their row or slice. */
 #ifndef CPU_MATMUL_INT8_ROWS_H
 #define CPU_MATMUL_INT8_ROWS_H
 
@@ -9,10 +9,10 @@ enum {
     COLUMNS_PER_OUTLIER = 8
 }; /* columns for each possible outlier; see OUTLIER in int8_rows.c */
 
-/* Quantizes n_rows rows of n_columns floats, a multiple of 32, to int8. *out is in the device's
- * workspace until the next call. */
-CHECKED enum osp_status cpu_int8_rows(struct cpu *cpu, const struct int8_row **out, const float *x,
-                                      int n_rows, int64_t n_columns);
+/* Quantizes rows of a multiple of 32 floats to int8, each slice of slice_columns columns by itself;
+ * 0: rows as a whole. *out is in the device's workspace until the next call. */
+CHECKED enum osp_status cpu_int8_rows(struct cpu *cpu, const struct int8_row **out, struct rows x,
+                                      int slice_columns);
 
 /* Bytes of a row in the device's workspace. */
 size_t int8_row_bytes(size_t n_columns);
@@ -25,6 +25,6 @@ struct int8_row_buffers {
     struct int8_outlier *outliers;
 };
 struct int8_row int8_row_of(const struct kernels *k, const struct int8_row_buffers *workspace,
-                            const float *x, int64_t n_columns);
+                            const float *x, int64_t n_columns, int slice_columns);
 
 #endif

@@ -22,6 +22,7 @@ struct share_of_job {
     const struct int8_row *rows;
     int64_t group_bytes, bias_bytes; /* of one group */
     int first, n;                    /* the share: groups [first, first + n) */
+    int worker;
 };
 
 static const uint8_t *group_at(const struct share_of_job *s, int group)
@@ -39,6 +40,11 @@ static int blocks_of(const struct share_of_job *s)
     return (int)(s->m->w.dim[1] / MXFP4_BLOCK);
 }
 
+static struct slices slices_of_job(const struct share_of_job *s, struct kernel_sums sums)
+{
+    return (struct slices){s->m->slice_columns / MXFP4_BLOCK, sums.slice_stride};
+}
+
 /* ---- one token ---- */
 
 /* The i-th group of a share in the order of computation, which takes one of each of GROUPS_AT_ONCE
@@ -51,6 +57,14 @@ static int stream_group(const struct share_of_job *s, int i)
 
     return s->first + stream * n_each + (stream < n_longer ? stream : n_longer) +
            i / GROUPS_AT_ONCE;
+}
+
+static void finish_slices(const struct share_of_job *s, const int *groups, int n,
+                          struct kernel_sums sums)
+{
+    for (int g = 0; g < n; g++, sums.data += GROUP_ROWS)
+        matmul_finish(s->cpu, s->m, matmul_out_tile(s->m, 0, 1, (int64_t)groups[g] * GROUP_ROWS),
+                      sums);
 }
 
 /* As matmul_finish(), for one token and several groups: `sums` has 16 of each. */
@@ -82,9 +96,10 @@ static void finish_groups(const struct share_of_job *s, const int *groups, int n
 /* Groups i to i + n - 1 in the order of stream_group(). */
 static void multiply_streams(const struct share_of_job *s, int i, int n)
 {
-    float sums[GROUPS_AT_ONCE * GROUP_ROWS];
+    const struct kernel_sums sums = matmul_sums(s->cpu, s->worker, GROUPS_AT_ONCE);
     const int next = i + GROUPS_AT_ONCE < s->n ? i + GROUPS_AT_ONCE : i;
-    struct int8_gemm p = {.out = sums,
+    struct int8_gemm p = {.out = sums.data,
+                          .slices = slices_of_job(s, sums),
                           .next = group_at(s, stream_group(s, next)),
                           .x = &s->rows[matmul_input_row(s->m, 0)],
                           .n_blocks = blocks_of(s),
@@ -99,7 +114,10 @@ static void multiply_streams(const struct share_of_job *s, int i, int n)
         __builtin_prefetch((const char *)s->m->bias.data + groups[g] * s->bias_bytes);
     }
     s->cpu->kernels->gemm_int8(&p);
-    finish_groups(s, groups, n, sums);
+    if (s->m->slice_columns > 0)
+        finish_slices(s, groups, n, sums);
+    else
+        finish_groups(s, groups, n, sums.data);
 }
 
 /* ---- several tokens ---- */
@@ -110,14 +128,16 @@ static int tokens_at_once(const struct matmul *m, bool is_interleaved)
     const int n_most = is_interleaved ? INTERLEAVED_TOKENS : PIECE_TOKENS;
     const int64_t n_fit = n_bytes / m->w.dim[1] / PIECE_ROUND * PIECE_ROUND;
 
-    return n_fit > n_most ? n_most : n_fit < PIECE_ROUND ? PIECE_ROUND : (int)n_fit;
+    return matmul_tokens(m, n_fit > n_most        ? n_most
+                            : n_fit < PIECE_ROUND ? PIECE_ROUND
+                                                  : (int)n_fit);
 }
 
 /* All groups times a piece of the tokens: those of `part`. */
 static void multiply_piece(const struct share_of_job *s, const struct packed_range *part)
 {
     const int n = part->token_end - part->token, n_blocks = blocks_of(s);
-    float out[INT8_X_MAX * GROUP_ROWS];
+    const struct kernel_sums sums = matmul_sums(s->cpu, s->worker, n);
     struct int8_row x[INT8_X_MAX];
 
     for (int t = 0; t < n; t++)
@@ -126,7 +146,8 @@ static void multiply_piece(const struct share_of_job *s, const struct packed_ran
         const int next = g + 1 < s->first + s->n ? g + 1 : g;
 
         s->cpu->kernels->gemm_int8(&(struct int8_gemm){
-            .out = out,
+            .out = sums.data,
+            .slices = slices_of_job(s, sums),
             .groups = {group_at(s, g)},
             .next = group_at(s, next),
             .x = x,
@@ -137,17 +158,20 @@ static void multiply_piece(const struct share_of_job *s, const struct packed_ran
             .n_x = n,
             .n_groups = 1});
         matmul_finish(s->cpu, s->m, matmul_out_tile(s->m, part->token, n, (int64_t)g * GROUP_ROWS),
-                      out);
+                      sums);
     }
 }
 
 void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct int8_row *rows,
-                   struct packed_range part)
+                   struct packed_range part, int worker)
 {
     const int n_groups = (int)((m->w.dim[0] + GROUP_ROWS - 1) / GROUP_ROWS);
     const int n_most = tokens_at_once(m, part.interleaved != NULL);
-    struct share_of_job s = {
-        .cpu = cpu, .m = m, .rows = rows, .group_bytes = packed_group_bytes(m->w.dim[1])};
+    struct share_of_job s = {.cpu = cpu,
+                             .m = m,
+                             .rows = rows,
+                             .group_bytes = packed_group_bytes(m->w.dim[1]),
+                             .worker = worker};
     int end;
 
     s.bias_bytes = m->bias.data == NULL ? 0 : GROUP_ROWS * (m->bias.dtype == DTYPE_F32 ? 4 : 2);

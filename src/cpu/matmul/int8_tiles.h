@@ -9,6 +9,6 @@
  * multiplies groups that are far apart together, in the order of stream_group(). So there `part`
  * counts groups in that order; all parts of a share together cover all of its groups. */
 void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct int8_row *rows,
-                   struct packed_range part);
+                   struct packed_range part, int worker);
 
 #endif

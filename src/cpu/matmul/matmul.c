@@ -7,7 +7,8 @@
  * - F32, and BF16 if the ISA multiplies it as it is stored: the kernel reads the weights in place;
  * - all others are widened to f32 first: for many tokens the whole tile (L2 cache), for few
  *   tokens as many rows at a time as fit into the L1 cache.
- * The bits of a result do not depend on the other tokens, nor on how tiles are distributed.
+ * The bits of a result do not depend on the other tokens, nor on how tiles are distributed. Terms
+ * of the residual stream are fixed-point sums of slices of the columns (backend/residual_sum.h).
  *
  * Bytes: the weights once, as stored. Flops: 2 a weight and token. Decode is bound by memory
  * bandwidth, prefill by the multiplications; docs/performance-cpu.md has the measured shares. */
@@ -49,23 +50,115 @@ struct out_tile matmul_out_tile(const struct matmul *m, int token, int n_tokens,
     return (struct out_tile){token, n_tokens, row, n_left < TILE_ROWS ? (int)n_left : TILE_ROWS};
 }
 
-void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p, float *acc)
+int matmul_slices(const struct matmul *m)
 {
-    const struct kernels *k = cpu->kernels;
-    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* weight rows of one output */
+    const int64_t n = m->slice_columns;
+
+    return n == 0 ? 1 : (int)((m->w.dim[1] + n - 1) / n);
+}
+
+int matmul_tokens(const struct matmul *m, int n_most)
+{
+    const int n_fit = SUMS_FLOATS / TILE_ROWS / matmul_slices(m) / SUMS_TOKENS * SUMS_TOKENS;
+
+    return n_fit < n_most ? n_fit : n_most;
+}
+
+struct kernel_sums matmul_sums(const struct cpu *cpu, int worker, int n_tokens)
+{
+    const int n_padded = (n_tokens + INT8_INTERLEAVED_ROWS - 1) / INT8_INTERLEAVED_ROWS;
+
+    return (struct kernel_sums){.data = (float *)cpu->sums.data + (ptrdiff_t)worker * SUMS_FLOATS,
+                                .slice_stride =
+                                    (int64_t)n_padded * INT8_INTERLEAVED_ROWS * TILE_ROWS};
+}
+
+static void add_bias(const struct kernels *k, const struct matmul *m, struct out_tile p, float *acc)
+{
     float bias[TILE_ROWS] = {0};
+
+    if (m->bias.data == NULL)
+        return;
+    cpu_widen(k, bias, &m->bias, p.row, p.n_rows);
+    for (int t = 0; t < p.n_tokens; t++)
+        for (int r = 0; r < TILE_ROWS; r++)
+            acc[t * TILE_ROWS + r] += bias[r];
+}
+
+/* Fixed-point sums to rows of m->sums, or their values to rows of m->out. */
+static void store_sums(const struct kernels *k, const struct matmul *m, struct out_tile p,
+                       const int64_t *sums)
+{
+    float values[SUMS_TOKENS * TILE_ROWS];
+
+    if (m->sums == NULL)
+        k->sum_values(values, &sums, 1, p.n_tokens * TILE_ROWS);
+    for (int t = 0; t < p.n_tokens; t++) {
+        const int64_t at = (p.token + t) * m->out_width + p.row;
+
+        if (m->sums == NULL)
+            memcpy(m->out + at, values + (ptrdiff_t)t * TILE_ROWS,
+                   (size_t)p.n_rows * sizeof(float));
+        else
+            memcpy(m->sums + at, sums + (ptrdiff_t)t * TILE_ROWS,
+                   (size_t)p.n_rows * sizeof(int64_t));
+    }
+}
+
+/* Up to SUMS_TOKENS tokens. */
+static void finish_slices(const struct kernels *k, const struct matmul *m, struct out_tile p,
+                          struct kernel_sums acc)
+{
+    const bool is_direct = m->sums != NULL && p.n_rows == TILE_ROWS;
+    int64_t sums[SUMS_TOKENS * TILE_ROWS];
+    const struct slice_sums s = {
+        .out = is_direct ? m->sums + p.token * m->out_width + p.row : sums,
+        .out_stride = is_direct ? m->out_width : TILE_ROWS,
+        .slices = acc.data,
+        .slice_stride = acc.slice_stride,
+        .gates = m->gates == NULL ? NULL : m->gates + p.token,
+        .n_slices = matmul_slices(m),
+        .n_x = p.n_tokens,
+        .n_rows = p.n_rows,
+    };
+
+    k->sum_slices(&s);
+    if (!is_direct)
+        store_sums(k, m, p, sums);
+}
+
+static void finish_residual(const struct kernels *k, const struct matmul *m, struct out_tile p,
+                            struct kernel_sums acc)
+{
+    for (int t = 0; t < p.n_tokens; t += SUMS_TOKENS, acc.data += SUMS_TOKENS * TILE_ROWS) {
+        struct out_tile part = p;
+
+        part.token += t;
+        part.n_tokens = p.n_tokens - t < SUMS_TOKENS ? p.n_tokens - t : SUMS_TOKENS;
+        finish_slices(k, m, part, acc);
+    }
+}
+
+static void finish_float(const struct kernels *k, const struct matmul *m, struct out_tile p,
+                         float *acc)
+{
+    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* weight rows of one output */
     float *out = m->out + p.token * m->out_width + p.row / of_rows;
 
-    if (m->bias.data != NULL) {
-        cpu_widen(k, bias, &m->bias, p.row, p.n_rows);
-        for (int t = 0; t < p.n_tokens; t++)
-            for (int r = 0; r < TILE_ROWS; r++)
-                acc[t * TILE_ROWS + r] += bias[r];
-    }
     if (m->epilogue == EPILOGUE_SWIGLU) /* in place: outputs overwrite the first half of the sums */
         k->swiglu(acc, acc, p.n_tokens * TILE_ROWS / 2, m->swiglu);
     for (int t = 0; t < p.n_tokens; t++, out += m->out_width)
         memcpy(out, acc + t * TILE_ROWS / of_rows, (size_t)(p.n_rows / of_rows) * sizeof(float));
+}
+
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p,
+                   struct kernel_sums acc)
+{
+    add_bias(cpu->kernels, m, p, acc.data); /* of slice 0 */
+    if (m->slice_columns > 0)
+        finish_residual(cpu->kernels, m, p, acc);
+    else
+        finish_float(cpu->kernels, m, p, acc.data);
 }
 
 /* ---- tiles ---- */
@@ -93,7 +186,7 @@ static void run_packed(const struct run *run, int job, int first, int end, int w
         if (permuted)
             permuted_multiply(run->cpu, m, run->permuted, part, worker);
         else
-            int8_multiply(run->cpu, m, run->rows, part);
+            int8_multiply(run->cpu, m, run->rows, part, worker);
     }
 }
 
@@ -146,7 +239,7 @@ static enum osp_status pack_inputs(struct run *run, struct inputs inputs, int n_
         TRY(cpu_round_permuted(run->cpu, &run->permuted, x));
     }
     if (!has_mixed || has_phase(inputs, PHASE_DECODE))
-        TRY(cpu_int8_rows(run->cpu, &run->rows, inputs.data, inputs.n_rows, run->n_columns));
+        TRY(cpu_int8_rows(run->cpu, &run->rows, x, run->jobs[0].slice_columns));
     if (!has_mixed)
         TRY(cpu_interleave(run->cpu, &run->interleaved, run->rows, run->jobs, n_jobs));
     st = OSP_OK;
@@ -176,7 +269,8 @@ static enum osp_status plan(struct run *run, struct tiles *tiles, bool *is_packe
         const struct matmul *m = &run->jobs[i];
 
         assert(m->w.dim[1] == run->n_columns);
-        assert(m->epilogue == EPILOGUE_BIAS || m->w.dim[0] % 2 == 0);
+        assert(m->slice_columns == run->jobs[0].slice_columns);
+        assert(m->epilogue == EPILOGUE_BIAS || (m->w.dim[0] % 2 == 0 && m->slice_columns == 0));
         n_tiles[i] = 0;
         if (m->n_tokens == 0)
             continue;
@@ -208,6 +302,8 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
 
     run.tiles.n_jobs = n_jobs;
     TRY(plan(&run, &run.tiles, &is_packed, &is_widened));
+    TRY(workspace_reserve(&cpu->sums, (size_t)pool_threads(cpu->pool), SUMS_FLOATS * sizeof(float),
+                          "sums of the kernels"));
     if (is_widened)
         TRY(cpu_reserve_workers(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
                                 "weight tiles"));

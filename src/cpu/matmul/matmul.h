@@ -31,10 +31,15 @@ struct matmul {
     bool is_exact; /* BF16 weights times float32 inputs, never rounded to bf16 */
     enum epilogue epilogue;
     struct swiglu swiglu;
+    /* If not 0: the outputs are terms of the residual stream, fixed-point sums of the products of
+     * slices of so many columns (backend/residual_sum.h), and the epilogue is EPILOGUE_BIAS. */
+    int slice_columns;
+    const float *gates; /* (n_tokens), with slices; NULL = all 1 */
+    int64_t *sums;      /* with slices, instead of `out`: the sums and not their values; or NULL */
 };
 
-/* Runs all jobs, which have the same number of columns. No job may write what another one reads.
- * Adds bytes and flops to *work. */
+/* Runs all jobs, which have the same number of columns and the same slices. No job may write what
+ * another one reads. Adds bytes and flops to *work. */
 CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
                                    int n_jobs, struct work *work);
 
@@ -61,12 +66,29 @@ struct out_tile {
     int n_rows;
 };
 
+/* The sums of a thread's call of a kernel: (slices, tokens, 16). */
+struct kernel_sums {
+    float *data; /* SUMS_FLOATS */
+    int64_t slice_stride;
+};
+
+enum {
+    SUMS_FLOATS = 1 << 15, /* 128 KB: 128 tokens times 15 slices fit into the L2 cache */
+    SUMS_TOKENS = 16       /* tokens are divided into multiples of so many */
+};
+
 /* For the files that implement one kind of matmul. matmul_input_row(): the row of the inputs that a
  * token is. matmul_out_tile(): these tokens times all rows of the tile that starts with row `row`.
- * matmul_finish(): adds the bias to the sums `acc`, (n_tokens, 16), applies the epilogue and stores
+ * matmul_slices(): the number of slices. matmul_tokens(): the tokens of one call, at most n_most, a
+ * multiple of SUMS_TOKENS, so that their sums fit. matmul_sums(): the thread's buffer for n_tokens
+ * tokens. matmul_finish(): adds the bias to the sums of slice 0, applies the epilogue and stores
  * the outputs. */
 int64_t matmul_input_row(const struct matmul *m, int token);
 struct out_tile matmul_out_tile(const struct matmul *m, int token, int n_tokens, int64_t row);
-void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p, float *acc);
+int matmul_slices(const struct matmul *m);
+int matmul_tokens(const struct matmul *m, int n_most);
+struct kernel_sums matmul_sums(const struct cpu *cpu, int worker, int n_tokens);
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p,
+                   struct kernel_sums acc);
 
 #endif

@@ -1,13 +1,15 @@
-/* Stage experts: h = sum over the A selected experts e, in the order of their rank, of
- *     gate_e (Wdown_e swiglu(Wup_e y + bup_e) + bdown_e).
+/* Stage experts: h = sum over the A selected experts e of
+ *     gate_e (Wdown_e swiglu(Wup_e y + bup_e) + bdown_e),
+ * a fixed-point sum of the products of all slices of Wdown (backend/residual_sum.h).
  *
  * Tokens are grouped by expert, so that the weights of each selected expert are read once a step.
- * Entry i of the grouped order is one token at one of its experts; row i of `units` and `parts` is
- * entry i. The MoE combine adds ranks 0..A-1 of a token in order, whatever the grouping was. */
+ * Entry i of the grouped order is one token at one of its experts; row i of `units` and of the sums
+ * before the MoE combine is entry i. */
 #include "cpu/matmul/matmul.h"
 
 #include <string.h>
 
+#include "backend/residual_sum.h"
 #include "cpu/matmul/pack.h"
 #include "cpu/common/workspace.h"
 
@@ -16,11 +18,14 @@ struct grouping {
     int32_t *tokens; /* (T*A): the token of entry i */
     int32_t *entry;  /* (T*A): the entry of token t at rank a */
     int32_t *phases; /* (T*A): enum phase of entry i's token */
+    float *gates;    /* (T*A): of entry i */
+    int64_t *sums;   /* (T*A, C): of entry i */
 };
 
 struct combine_run {
+    const struct kernels *kernels;
     const struct experts_args *a;
-    const int32_t *entry;
+    const struct grouping *grouping;
 };
 
 static enum osp_status group_workspace(struct cpu *cpu, const struct experts_args *a,
@@ -33,19 +38,24 @@ static enum osp_status group_workspace(struct cpu *cpu, const struct experts_arg
     TRY(workspace_reserve(&cpu->scratch, expert_lists_n(n_experts, n_entries), sizeof(int32_t),
                           "expert lists"));
     TRY(workspace_reserve(&cpu->jobs, n_experts, sizeof(struct matmul), "expert products"));
+    TRY(workspace_reserve(&cpu->expert_sums, n_entries * (size_t)a->h.dim[1], sizeof(int64_t),
+                          "sums of the experts"));
     g->first = cpu->scratch.data;
     g->tokens = g->first + n_experts + 1;
     g->entry = g->tokens + n_entries;
     g->phases = g->entry + n_entries;
+    g->gates = (float *)(g->phases + n_entries);
+    g->sums = cpu->expert_sums.data;
 out:
     return st;
 }
 
 /* Counting sort by expert; tokens stay in order (stable). */
-static void group(struct grouping *g, const struct cpu *cpu, const int32_t *ids, int n_active,
-                  int n_experts)
+static void group(struct grouping *g, const struct cpu *cpu, const struct experts_args *a)
 {
-    const int n_rows = cpu->n_rows;
+    const int n_rows = cpu->n_rows, n_active = (int)a->ids.dim[1], n_experts = (int)a->w_up.dim[0];
+    const int32_t *ids = a->ids.data;
+    const float *gates = a->gates.data;
 
     memset(g->first, 0, (size_t)(n_experts + 1) * sizeof(int32_t));
     for (int i = 0; i < n_rows * n_active; i++)
@@ -58,6 +68,7 @@ static void group(struct grouping *g, const struct cpu *cpu, const int32_t *ids,
         g->tokens[entry] = i / n_active;
         g->entry[i] = entry;
         g->phases[entry] = cpu->phases[i / n_active];
+        g->gates[entry] = gates[i];
     }
     memmove(g->first + 1, g->first, (size_t)n_experts * sizeof(int32_t));
     g->first[0] = 0;
@@ -99,7 +110,9 @@ static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
     for (int e = 0; e < n_experts; e++) {
         jobs[e] = job_of(&a->w_down, &a->b_down, e, g, width);
         jobs[e].first_row = g->first[e];
-        jobs[e].out = (float *)a->parts.data + g->first[e] * width;
+        jobs[e].slice_columns = EXPERT_SLICE_UNITS * SLICE_UNIT_COLUMNS;
+        jobs[e].gates = g->gates + g->first[e];
+        jobs[e].sums = g->sums + g->first[e] * width;
     }
     return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts], g->phases}, jobs,
                       n_experts, work);
@@ -108,36 +121,30 @@ static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
 static void combine_row(void *ctx, int row, int worker)
 {
     const struct combine_run *run = ctx;
-    const int64_t width = run->a->h.dim[1], n_active = run->a->ids.dim[1];
-    const float *gates = (const float *)run->a->gates.data + row * n_active;
-    float *h = (float *)run->a->h.data + row * width;
+    const int64_t width = run->a->h.dim[1];
+    const int n_active = (int)run->a->ids.dim[1];
+    const int64_t *sums[RESIDUAL_PARTIALS_MAX];
 
     (void)worker;
-    memset(h, 0, (size_t)width * sizeof(float));
-    for (int64_t rank = 0; rank < n_active; rank++) {
-        const int32_t entry = run->entry[row * n_active + rank];
-        const float *part = (const float *)run->a->parts.data + entry * width;
-
-        for (int64_t i = 0; i < width; i++)
-            h[i] += gates[rank] * part[i];
-    }
+    for (int rank = 0; rank < n_active; rank++)
+        sums[rank] = run->grouping->sums + run->grouping->entry[row * n_active + rank] * width;
+    run->kernels->sum_values((float *)run->a->h.data + row * width, sums, n_active, (int)width);
 }
 
 enum osp_status cpu_experts(struct cpu *cpu, const struct experts_args *a, struct work *work)
 {
     const int n_rows = cpu->n_rows, n_active = (int)a->ids.dim[1];
     struct grouping g;
-    struct combine_run combine = {.a = a};
+    struct combine_run combine = {.kernels = cpu->kernels, .a = a, .grouping = &g};
     enum osp_status st;
 
     TRY(group_workspace(cpu, a, &g));
-    group(&g, cpu, a->ids.data, n_active, (int)a->w_up.dim[0]);
+    group(&g, cpu, a);
     TRY(run_up(cpu, a, &g, work));
     TRY(run_down(cpu, a, &g, work));
-    combine.entry = g.entry;
     pool_run(cpu->pool, combine_row, &combine, n_rows);
-    work->bytes += 4.0 * n_rows * (double)a->h.dim[1] * (n_active + 1);
-    work->flops += 2.0 * n_rows * (double)a->h.dim[1] * n_active;
+    work->bytes += n_rows * (double)a->h.dim[1] * (8.0 * n_active + 4);
+    work->flops += 1.0 * n_rows * (double)a->h.dim[1] * n_active;
 out:
     return st;
 }
