@@ -261,8 +261,10 @@ struct kernels {
 
 extern const struct kernels kernels_ref;
 
-/* One sum of sum_slices(), as "ref" computes it. ISAs need it for large partials. */
+/* One element of sum_slices(), as "ref" computes it: other ISAs need it for large partials. The same
+ * of sum_values(), for the last elements. */
 int64_t sum_slices_ref(const struct slice_sums *p, int token, int row);
+float sum_value_ref(const int64_t *const *sums, int n_sums, int i);
 
 /* Dequantizes rows of MXFP4, as "ref" does. ISAs that pack MXFP4 need it for single rows only. */
 void dequant_mxfp4_ref(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);

@@ -367,71 +367,79 @@ INLINE void add_outliers(float *out, const fvec sums[PARTS])
         store_v(out + h * LANES, load_v(out + h * LANES) + sums[h]);
 }
 
-/* The sums of a token's outliers in one slice. */
-struct outlier_sums {
-    fvec sums[1][PARTS];
-    float *out; /* the slice's sums of this token */
-    int end;    /* of the slice: a block */
-    int n_done; /* outliers of all slices so far */
+/* How far the list of a token's outliers has been multiplied. */
+struct outlier_cursor {
+    float *out; /* the token's sums of the slice */
+    int end;    /* of the slice: a step */
+    int n_done; /* outliers */
 };
 
-static struct outlier_sums outlier_sums_of(const struct int8_gemm *p, int token)
+static struct outlier_cursor outlier_cursor_of(const struct int8_gemm *p, int token)
 {
-    struct outlier_sums s = {.out = p->out + (ptrdiff_t)token * GROUP_ROWS,
-                             .end = slice_end(p->slices, 0, p->n_blocks)};
-
-    UNROLL
-    for (int h = 0; h < PARTS; h++)
-        s.sums[0][h] = all_v(0);
-    return s;
+    return (struct outlier_cursor){.out = p->out + (ptrdiff_t)token * GROUP_ROWS,
+                                   .end = slice_end(p->slices, 0, p->n_blocks) * STEPS};
 }
 
-/* Ends the slice of *s, and goes on to the slice with this step. */
-static void next_slice(struct outlier_sums *s, const struct int8_gemm *p, int step)
+INLINE void clear_outliers(fvec sums[PARTS])
 {
-    add_outliers(s->out, s->sums[0]);
     UNROLL
     for (int h = 0; h < PARTS; h++)
-        s->sums[0][h] = all_v(0);
-    for (; step >= s->end * STEPS; s->out += p->slices.stride)
-        s->end = slice_end(p->slices, s->end, p->n_blocks);
+        sums[h] = all_v(0);
+}
+
+/* Ends a slice, and goes on to the slice with this step. */
+INLINE void next_slice(struct outlier_cursor *c, fvec sums[PARTS], const struct int8_gemm *p,
+                       int step)
+{
+    add_outliers(c->out, sums);
+    clear_outliers(sums);
+    for (; step >= c->end; c->out += p->slices.stride)
+        c->end += p->slices.size * STEPS;
 }
 
 static void outliers_packed(const struct int8_gemm *p, int token)
 {
     const struct int8_row *row = &p->x[token];
-    struct outlier_sums s = outlier_sums_of(p, token);
+    struct outlier_cursor c = outlier_cursor_of(p, token);
+    fvec sums[1][PARTS];
 
+    clear_outliers(sums[0]);
     for (int i = 0; i < row->n_outliers; i++) {
-        if (row->outliers[i].step >= s.end * STEPS)
-            next_slice(&s, p, row->outliers[i].step);
-        outlier_step(p, &row->outliers[i], s.sums, 1);
+        if (row->outliers[i].step >= c.end)
+            next_slice(&c, sums[0], p, row->outliers[i].step);
+        outlier_step(p, &row->outliers[i], sums, 1);
     }
-    add_outliers(s.out, s.sums[0]);
+    add_outliers(c.out, sums[0]);
 }
 
-/* The next outliers of a token that lie in blocks [first, end). */
-static void outliers_expanded(const struct int8_gemm *p, const struct int8_row *row,
-                              const struct expanded *e, int first, int end, struct outlier_sums *of)
+/* The next outliers of a token that are in the chunk of blocks [first, end). */
+INLINE void outliers_expanded(const struct int8_gemm *p, const struct int8_row *row,
+                              const struct expanded *e, int first, int end, fvec acc[PARTS],
+                              struct outlier_cursor *cursor)
 {
-    const struct int8_outlier *o = row->outliers + of->n_done,
-                              *last = row->outliers + row->n_outliers;
-    struct outlier_sums s = *of; /* no pointer aliases its sums: they stay in registers */
+    const struct int8_outlier *o = row->outliers + cursor->n_done;
+    const struct int8_outlier *last = row->outliers + row->n_outliers;
+    struct outlier_cursor c = *cursor;
+    fvec sums[PARTS]; /* no pointer aliases it: stays in registers */
 
+    if (o == last || o->step >= end * STEPS)
+        return;
+    memcpy(sums, acc, sizeof(sums));
     for (; o < last && o->step < end * STEPS; o++) {
         const int step = o->step - first * STEPS;
         const bytes a = four(o->codes);
         ivec sum[PARTS];
 
-        if (o->step >= s.end * STEPS)
-            next_slice(&s, p, o->step);
+        if (o->step >= c.end)
+            next_slice(&c, sums, p, o->step);
         UNROLL
         for (int h = 0; h < PARTS; h++)
             sum[h] = dot(begin(o->block.bias), e->w[step][h], a);
-        add_block(s.sums[0], sum, e->scales[step / STEPS], o->block.scale);
+        add_block(sums, sum, e->scales[step / STEPS], o->block.scale);
     }
-    s.n_done = (int)(o - row->outliers);
-    *of = s;
+    c.n_done = (int)(o - row->outliers);
+    *cursor = c;
+    memcpy(acc, sums, sizeof(sums));
 }
 
 /* Expands the group chunk by chunk; multiplies the segments of each chunk, and then the outliers of
@@ -441,10 +449,13 @@ INLINE void expanded_gemm(const struct int8_gemm *p,
                                              const struct segment *))
 {
     struct expanded chunk;
-    struct outlier_sums outliers[INT8_X_MAX];
+    fvec sums[INT8_X_MAX][PARTS];
+    struct outlier_cursor cursors[INT8_X_MAX];
 
-    for (int t = 0; t < p->n_x; t++)
-        outliers[t] = outlier_sums_of(p, t);
+    for (int t = 0; t < p->n_x; t++) {
+        clear_outliers(sums[t]);
+        cursors[t] = outlier_cursor_of(p, t);
+    }
     for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
         const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
 
@@ -452,11 +463,11 @@ INLINE void expanded_gemm(const struct int8_gemm *p,
         if (of_segment != NULL)
             run_chunk(p, &chunk, first, first + n, of_segment);
         for (int t = 0; t < p->n_x; t++)
-            outliers_expanded(p, &p->x[t], &chunk, first, first + n, &outliers[t]);
+            outliers_expanded(p, &p->x[t], &chunk, first, first + n, sums[t], &cursors[t]);
     }
     for (int t = 0; t < p->n_x; t++)
         if (p->x[t].n_outliers > 0)
-            add_outliers(outliers[t].out, outliers[t].sums[0]);
+            add_outliers(cursors[t].out, sums[t]);
 }
 
 /* With many outliers it is faster to expand the group again. */

@@ -224,18 +224,22 @@ static void ref_sum_slices(const struct slice_sums *p)
             p->out[t * p->out_stride + r] = sum_slices_ref(p, t, r);
 }
 
+float sum_value_ref(const int64_t *const *sums, int n_sums, int i)
+{
+    struct residual_sum sum = {0};
+
+    for (int k = 0; k < n_sums; k++)
+        if (sums[k][i] == SUM_NAN)
+            sum.is_nan = true;
+        else
+            sum.units += sums[k][i];
+    return residual_value(sum);
+}
+
 static void ref_sum_values(float *out, const int64_t *const *sums, int n_sums, int n)
 {
-    for (int i = 0; i < n; i++) {
-        struct residual_sum sum = {0};
-
-        for (int k = 0; k < n_sums; k++)
-            if (sums[k][i] == SUM_NAN)
-                sum.is_nan = true;
-            else
-                sum.units += sums[k][i];
-        out[i] = residual_value(sum);
-    }
+    for (int i = 0; i < n; i++)
+        out[i] = sum_value_ref(sums, n_sums, i);
 }
 
 /* ---- elementwise kernels ---- */

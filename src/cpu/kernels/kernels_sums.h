@@ -5,7 +5,7 @@
  * A running sum is two floats with fixed exponents: `high` near 1.5 * 2^11 counts multiples of
  * 2^-12, `low` near 1.5 * 2^-7 multiples of 2^-30. An addition to such a float that rounds down
  * leaves a multiple. `low` can take 16 rests below 2^-12. If `high` leaves its range on the way,
- * the sum is computed again, one partial after the other; that is rare. */
+ * which is rare, all sums of the call are computed again, one partial after the other. */
 #include "backend/residual_sum.h"
 
 enum {
@@ -19,12 +19,20 @@ enum {
 #define RUNNING_LOW   0x1.8p-7f
 #define EXPONENT_BITS 0xFF800000u /* and the sign */
 
+/* Half as many lanes, of 64 bits each. */
+typedef int64_t lvec __attribute__((vector_size(LANES * 4)));
+typedef uint64_t ulvec __attribute__((vector_size(LANES * 4)));
+typedef float half_fvec __attribute__((vector_size(LANES * 2)));
+typedef int32_t half_ivec __attribute__((vector_size(LANES * 2)));
+enum { HALF_LANES = LANES / 2 };
+
+/* Of some tokens, in rounding mode down. */
 struct running_sum {
     fvec high[PARTS], low[PARTS];
-    uvec over; /* has a bit of EXPONENT_BITS if `high` has left its range */
+    uvec over; /* has a bit of EXPONENT_BITS if a `high` has left its range */
 };
 
-/* In rounding mode down. The difference of the two `high` is exact. */
+/* The difference of the two `high` is exact. */
 INLINE void running_add(struct running_sum *s, const float *slice, fvec gate)
 {
     UNROLL
@@ -48,77 +56,96 @@ INLINE bool running_is_over(const struct running_sum *s)
     return (all & EXPONENT_BITS) != 0;
 }
 
-/* Adds up to RUNNING_SLICES slices of a token from `slice` on to its sums. Returns whether the sums
- * are right. */
-INLINE bool sum_some_slices(int64_t *out, const struct slice_sums *p, const float *slice, int n,
-                            fvec gate)
+/* Stores the sums of a token, added to those in `out` if it has some. */
+INLINE void running_store(int64_t *out, struct running_sum *s, bool has_sums)
 {
-    struct running_sum s = {.over = {0}};
-    uint32_t high[GROUP_ROWS], low[GROUP_ROWS];
-
+    UNROLL
     for (int h = 0; h < PARTS; h++) {
-        s.high[h] = all_v(RUNNING_HIGH);
-        s.low[h] = all_v(RUNNING_LOW);
+        s->high[h] = (fvec)((uvec)s->high[h] - (uint32_t)RUNNING_HIGH_BITS);
+        s->low[h] = (fvec)((uvec)s->low[h] - (uint32_t)RUNNING_LOW_BITS);
     }
-    for (int i = 0; i < n; i++, slice += p->slice_stride)
-        running_add(&s, slice, gate);
-    memcpy(high, s.high, sizeof(high));
-    memcpy(low, s.low, sizeof(low));
-    for (int r = 0; r < GROUP_ROWS; r++)
-        out[r] += (int64_t)(int32_t)(high[r] - RUNNING_HIGH_BITS) * HIGH_IN_LOW +
-                  (int32_t)(low[r] - RUNNING_LOW_BITS);
-    return !running_is_over(&s);
+    UNROLL
+    for (int i = 0; i < GROUP_ROWS; i += HALF_LANES) {
+        half_ivec high, low;
+        lvec total = {0};
+
+        memcpy(&high, (const float *)s->high + i, sizeof(high));
+        memcpy(&low, (const float *)s->low + i, sizeof(low));
+        if (has_sums)
+            memcpy(&total, out + i, sizeof(total));
+        total += __builtin_convertvector(high, lvec) * HIGH_IN_LOW;
+        total += __builtin_convertvector(low, lvec);
+        memcpy(out + i, &total, sizeof(total));
+    }
 }
 
-/* In rounding mode down; not inlined, so that nothing is moved to another mode. */
-static __attribute__((noinline)) void sum_tokens(const struct slice_sums *p)
+/* Slices [first, first + n) of all tokens. */
+INLINE void sum_some_slices(struct running_sum *s, const struct slice_sums *p, int first, int n)
 {
     for (int t = 0; t < p->n_x; t++) {
-        const float *slices = p->slices + (ptrdiff_t)t * GROUP_ROWS;
+        const float *slice = p->slices + first * p->slice_stride + (ptrdiff_t)t * GROUP_ROWS;
         const fvec gate = all_v(p->gates == NULL ? 1.0f : p->gates[t]);
-        int64_t *out = p->out + t * p->out_stride;
-        bool is_right = true;
 
-        memset(out, 0, GROUP_ROWS * sizeof(*out));
-        for (int i = 0; i < p->n_slices && is_right; i += RUNNING_SLICES)
-            is_right = sum_some_slices(
-                out, p, slices + i * p->slice_stride,
-                p->n_slices - i < RUNNING_SLICES ? p->n_slices - i : RUNNING_SLICES, gate);
-        for (int r = 0; !is_right && r < p->n_rows; r++)
-            out[r] = sum_slices_ref(p, t, r);
+        UNROLL
+        for (int h = 0; h < PARTS; h++) {
+            s->high[h] = all_v(RUNNING_HIGH);
+            s->low[h] = all_v(RUNNING_LOW);
+        }
+        for (int i = 0; i < n; i++, slice += p->slice_stride)
+            running_add(s, slice, gate);
+        running_store(p->out + t * p->out_stride, s, first > 0);
     }
+}
+
+/* Not inlined, so that the compiler moves nothing to another rounding mode. Returns whether all
+ * sums are right. */
+static __attribute__((noinline)) bool sum_slices_fast(const struct slice_sums *p)
+{
+    struct running_sum s = {.over = {0}};
+
+    for (int first = 0; first < p->n_slices; first += RUNNING_SLICES) {
+        const int n_left = p->n_slices - first;
+
+        sum_some_slices(&s, p, first, n_left < RUNNING_SLICES ? n_left : RUNNING_SLICES);
+    }
+    return !running_is_over(&s);
 }
 
 static void isa_sum_slices(const struct slice_sums *p)
 {
     const unsigned mode = round_down();
+    const bool is_right = sum_slices_fast(p);
 
-    sum_tokens(p);
     round_back(mode);
+    for (int t = 0; t < p->n_x && !is_right; t++)
+        for (int r = 0; r < p->n_rows; r++)
+            p->out[t * p->out_stride + r] = sum_slices_ref(p, t, r);
 }
 
-/* n values, at most GROUP_ROWS. */
-INLINE void sum_some_values(float *out, const int64_t *const *sums, int n_sums, int first,
-                            const int n)
+/* HALF_LANES values. A lane of is_nan, all ones, makes the value's bits a NaN. */
+INLINE void half_sum_values(float *out, const int64_t *const *sums, int n_sums, int first)
 {
-    uint64_t total[GROUP_ROWS] = {0};
-    int64_t is_nan[GROUP_ROWS] = {0};
+    lvec total = {0}, is_nan = {0};
+    half_fvec value;
 
-    for (int k = 0; k < n_sums; k++)
-        for (int i = 0; i < n; i++) {
-            total[i] += (uint64_t)sums[k][first + i];
-            is_nan[i] |= sums[k][first + i] == SUM_NAN;
-        }
-    for (int i = 0; i < n; i++)
-        out[first + i] = is_nan[i] ? NAN : (float)(int64_t)total[i] * (1 / RESIDUAL_UNITS);
+    for (int k = 0; k < n_sums; k++) {
+        lvec v;
+
+        memcpy(&v, sums[k] + first, sizeof(v));
+        total = (lvec)((ulvec)total + (ulvec)v);
+        is_nan |= v == SUM_NAN;
+    }
+    value = __builtin_convertvector(total, half_fvec) * (1 / RESIDUAL_UNITS);
+    value = (half_fvec)((half_ivec)value | __builtin_convertvector(is_nan, half_ivec));
+    memcpy(out + first, &value, sizeof(value));
 }
 
 static void isa_sum_values(float *out, const int64_t *const *sums, int n_sums, int n)
 {
     int i = 0;
 
-    for (; i + GROUP_ROWS <= n; i += GROUP_ROWS)
-        sum_some_values(out, sums, n_sums, i, GROUP_ROWS);
-    if (i < n)
-        sum_some_values(out, sums, n_sums, i, n - i);
+    for (; i + HALF_LANES <= n; i += HALF_LANES)
+        half_sum_values(out, sums, n_sums, i);
+    for (; i < n; i++)
+        out[i] = sum_value_ref(sums, n_sums, i);
 }
