@@ -261,8 +261,8 @@ struct kernels {
 
 extern const struct kernels kernels_ref;
 
-/* One element of sum_slices() as "ref" computes it, for large partials, and one of sum_values(), for
- * the last elements of other ISAs. */
+/* One element of sum_slices() as "ref" computes it, for large partials, and one of sum_values(),
+ * for the last elements of other ISAs. */
 int64_t sum_slices_ref(const struct slice_sums *p, int token, int row);
 float sum_value_ref(const int64_t *const *sums, int n_sums, int i);
 
