@@ -86,11 +86,11 @@ static void add_mxfp4(struct dummy *g, const struct weight_rule *rule, int layer
     f.tensor.dim[last] /= MXFP4_BLOCK;
     f.tensor.dim[f.tensor.n_dims++] = MXFP4_BLOCK_BYTES;
     f.values.content = CONTENT_CODES;
-    add(g, f, layer, rule->name, mxfp4_blocks_suffix(g->c));
+    add(g, f, layer, rule->names[CHECKPOINT_HF], mxfp4_blocks_suffix(g->c));
     f.tensor.n_dims--;
     f.values.content = CONTENT_SCALES;
     f.values.exponent = scale_exponent(f.values.deviation);
-    add(g, f, layer, rule->name, mxfp4_scales_suffix(g->c));
+    add(g, f, layer, rule->names[CHECKPOINT_HF], mxfp4_scales_suffix(g->c));
 }
 
 static void add_rule(struct dummy *g, const struct weight_rule *rule, int layer)
@@ -114,7 +114,7 @@ static void add_rule(struct dummy *g, const struct weight_rule *rule, int layer)
     if (weight_rule_is_mxfp4(rule, g->c))
         add_mxfp4(g, rule, layer, f);
     else
-        add(g, f, layer, rule->name, "");
+        add(g, f, layer, rule->names[CHECKPOINT_HF], "");
 }
 
 /* Lists all tensors; only counts them if g->names is NULL. */

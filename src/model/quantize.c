@@ -53,7 +53,8 @@ struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned mxf
                      ? rule_elements(&global_rules[i], letters)
                      : 0;
     for (int i = 0; i < n_layer_rules; i++)
-        if (layer_rules[i].name && weight_rule_mxfp4_layer(&layer_rules[i]) & mxfp4_layers)
+        if (layer_rules[i].names[CHECKPOINT_HF] &&
+            weight_rule_mxfp4_layer(&layer_rules[i]) & mxfp4_layers)
             n += c->n_layers * rule_elements(&layer_rules[i], letters);
     return (struct quantize_sizes){.bf16_bytes = n * BF16_BYTES,
                                    .mxfp4_bytes = n / 2 + n / MXFP4_GROUP_VALUES};
@@ -279,7 +280,7 @@ static enum osp_status quantize_slot(void *ctx, const struct weight_rule *rule, 
 
     if (!is_wanted(q, rule))
         return OSP_OK;
-    weight_name(name, &q->names, layer, rule->name, "");
+    weight_name(name, &q->names, layer, rule->names[CHECKPOINT_HF], "");
     job.blocks = q->end;
     job.scales = job.blocks + aligned(n / 2);
     q->end = job.scales + aligned(n / MXFP4_GROUP_VALUES);
@@ -301,7 +302,7 @@ enum osp_status weights_quantize(struct weights *w, const struct checkpoint *c,
 
     if (opt->mxfp4_layers == MXFP4_NONE)
         return OSP_OK;
-    q.names.is_original_layout = false;
+    q.names.layout = CHECKPOINT_HF;
     TRY(pool_open(&q.pool, opt->n_threads));
     TRY(weights_visit(w, &c->config, count_slot, &q));
     TRY(mem_try_aligned(&w->quantized, (size_t)q.total_bytes, 1, "MXFP4 weights"));

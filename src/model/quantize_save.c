@@ -79,11 +79,13 @@ static enum osp_status add_mxfp4(struct saver *s, const struct weight_rule *rule
     t.dim[slot->n_dims - 1] = slot->dim[slot->n_dims - 1] / MXFP4_BLOCK;
     t.dim[slot->n_dims] = MXFP4_BLOCK_BYTES;
     t.data = slot->data;
-    weight_name(name, &s->target, layer, rule->name, mxfp4_blocks_suffix(&s->target));
+    weight_name(name, &s->target, layer, rule->names[CHECKPOINT_HF],
+                mxfp4_blocks_suffix(&s->target));
     TRY(add(s, &t, is_new ? SOURCE_NEW_BLOCKS : SOURCE_STORED, slot, name));
     t.n_dims--;
     t.data = slot->scales;
-    weight_name(name, &s->target, layer, rule->name, mxfp4_scales_suffix(&s->target));
+    weight_name(name, &s->target, layer, rule->names[CHECKPOINT_HF],
+                mxfp4_scales_suffix(&s->target));
     TRY(add(s, &t, is_new ? SOURCE_NEW_SCALES : SOURCE_STORED, slot, name));
 out:
     return st;
@@ -106,7 +108,7 @@ static enum osp_status add_slot(void *ctx, const struct weight_rule *rule, int l
         t.dim[1] = slot->dim[2];
         t.dim[2] = slot->dim[1];
     }
-    weight_name(name, &s->target, layer, rule->name, "");
+    weight_name(name, &s->target, layer, rule->names[CHECKPOINT_HF], "");
     return add(s, &t, SOURCE_STORED, slot, name);
 }
 
@@ -228,7 +230,8 @@ static enum osp_status write_folder(struct saver *s, struct staging_dir *folder,
 
     s->total_bytes = shard_write_data_bytes(&shards);
     TRY(staging_dir_check_space(folder, s->total_bytes + SPARE_BYTES));
-    TRY(aux_files_copy(folder, s->checkpoint.path, s->checkpoint.config.is_original_layout));
+    TRY(aux_files_copy(folder, s->checkpoint.path,
+                       s->checkpoint.config.layout == CHECKPOINT_ORIGINAL));
     TRY(write_config(s, folder, report->mxfp4_layers));
     TRY(shard_write_all(&shards, folder));
     TRY(check_written(folder));
@@ -269,13 +272,13 @@ static enum osp_status open_source(struct saver *s)
     TRY(check_not_same(s->opt, &s->checkpoint));
     TRY(model_config_check(c));
     TRY(quantize_layers_check(&s->new_mxfp4_layers, c, s->opt->mxfp4_layers));
-    if (s->new_mxfp4_layers == MXFP4_NONE && !c->is_original_layout)
+    if (s->new_mxfp4_layers == MXFP4_NONE && c->layout == CHECKPOINT_HF)
         return fail(OSP_EINVAL, "%s: nothing to do: no BF16 matrices in the requested layers (%s)",
                     s->opt->from, mxfp4_layers_text(text, s->opt->mxfp4_layers));
     TRY(weights_bind(&s->weights, &s->checkpoint, NULL));
     TRY(weights_check_scales(&s->checkpoint));
     s->target = *c;
-    s->target.is_original_layout = false;
+    s->target.layout = CHECKPOINT_HF;
 out:
     return st;
 }

@@ -9,7 +9,7 @@ enum { SCALE_NAN = 0xff };
 /* Writes the index of scale `at` as text: "[3, 5, 1]". */
 static char *place_text(char out[ST_SHAPE_TEXT_BYTES], const struct st_tensor *t, int64_t at)
 {
-    int64_t index[SAFETENSORS_DIMS_MAX];
+    int64_t index[ST_DIMS_MAX];
 
     for (int i = t->n_dims - 1; i >= 0; i--) {
         index[i] = at % t->dim[i];

@@ -10,7 +10,7 @@
 
 static const char *layout_of(const struct gptoss_config *c)
 {
-    if (c->is_original_layout)
+    if (c->layout == CHECKPOINT_ORIGINAL)
         return "original";
     return c->experts_are_mxfp4 ? "hf mxfp4" : "hf bf16";
 }

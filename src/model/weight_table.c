@@ -9,13 +9,12 @@
 
 const struct weight_rule global_rules[] = {
     {GLOBAL(embed),
-     "model.embed_tokens.weight",
-     "embedding.weight",
+     {"model.embed_tokens.weight", "embedding.weight"},
      WEIGHT_MATRIX,
      {L_V, L_C},
      PART_EMBED},
-    {GLOBAL(final_norm), "model.norm.weight", "norm.scale", WEIGHT_VECTOR, {L_C}, PART_NORM},
-    {GLOBAL(head), "lm_head.weight", "unembedding.weight", WEIGHT_MATRIX, {L_V, L_C}, PART_HEAD},
+    {GLOBAL(final_norm), {"model.norm.weight", "norm.scale"}, WEIGHT_VECTOR, {L_C}, PART_NORM},
+    {GLOBAL(head), {"lm_head.weight", "unembedding.weight"}, WEIGHT_MATRIX, {L_V, L_C}, PART_HEAD},
 };
 const int n_global_rules = sizeof global_rules / sizeof global_rules[0];
 
@@ -23,56 +22,49 @@ const int n_global_rules = sizeof global_rules / sizeof global_rules[0];
  * k, then v. */
 const struct weight_rule layer_rules[] = {
     {LAYER(attn_norm),
-     "input_layernorm.weight",
-     "attn.norm.scale",
+     {"input_layernorm.weight", "attn.norm.scale"},
      WEIGHT_VECTOR,
      {L_C},
      PART_NORM},
-    {LAYER(wqkv[0]), "self_attn.q_proj.weight", NULL, WEIGHT_MATRIX, {L_HD, L_C}, PART_ATTN},
-    {LAYER(wqkv[1]), "self_attn.k_proj.weight", NULL, WEIGHT_MATRIX, {L_KD, L_C}, PART_ATTN},
-    {LAYER(wqkv[2]), "self_attn.v_proj.weight", NULL, WEIGHT_MATRIX, {L_KD, L_C}, PART_ATTN},
-    {LAYER(bqkv[0]), "self_attn.q_proj.bias", NULL, WEIGHT_VECTOR, {L_HD}, PART_ATTN},
-    {LAYER(bqkv[1]), "self_attn.k_proj.bias", NULL, WEIGHT_VECTOR, {L_KD}, PART_ATTN},
-    {LAYER(bqkv[2]), "self_attn.v_proj.bias", NULL, WEIGHT_VECTOR, {L_KD}, PART_ATTN},
-    {LAYER(wqkv[0]), NULL, "attn.qkv.weight", WEIGHT_MATRIX, {L_QKV, L_C}, PART_ATTN},
-    {LAYER(bqkv[0]), NULL, "attn.qkv.bias", WEIGHT_VECTOR, {L_QKV}, PART_ATTN},
-    {LAYER(sinks), "self_attn.sinks", "attn.sinks", WEIGHT_VECTOR, {L_H}, PART_ATTN},
+    {LAYER(wqkv[0]), {"self_attn.q_proj.weight", NULL}, WEIGHT_MATRIX, {L_HD, L_C}, PART_ATTN},
+    {LAYER(wqkv[1]), {"self_attn.k_proj.weight", NULL}, WEIGHT_MATRIX, {L_KD, L_C}, PART_ATTN},
+    {LAYER(wqkv[2]), {"self_attn.v_proj.weight", NULL}, WEIGHT_MATRIX, {L_KD, L_C}, PART_ATTN},
+    {LAYER(bqkv[0]), {"self_attn.q_proj.bias", NULL}, WEIGHT_VECTOR, {L_HD}, PART_ATTN},
+    {LAYER(bqkv[1]), {"self_attn.k_proj.bias", NULL}, WEIGHT_VECTOR, {L_KD}, PART_ATTN},
+    {LAYER(bqkv[2]), {"self_attn.v_proj.bias", NULL}, WEIGHT_VECTOR, {L_KD}, PART_ATTN},
+    {LAYER(wqkv[0]), {NULL, "attn.qkv.weight"}, WEIGHT_MATRIX, {L_QKV, L_C}, PART_ATTN},
+    {LAYER(bqkv[0]), {NULL, "attn.qkv.bias"}, WEIGHT_VECTOR, {L_QKV}, PART_ATTN},
+    {LAYER(sinks), {"self_attn.sinks", "attn.sinks"}, WEIGHT_VECTOR, {L_H}, PART_ATTN},
     {LAYER(wo),
-     "self_attn.o_proj.weight",
-     "attn.out.weight",
+     {"self_attn.o_proj.weight", "attn.out.weight"},
      WEIGHT_MATRIX,
      {L_C, L_HD},
      PART_ATTN},
-    {LAYER(bo), "self_attn.o_proj.bias", "attn.out.bias", WEIGHT_VECTOR, {L_C}, PART_ATTN},
+    {LAYER(bo), {"self_attn.o_proj.bias", "attn.out.bias"}, WEIGHT_VECTOR, {L_C}, PART_ATTN},
     {LAYER(moe_norm),
-     "post_attention_layernorm.weight",
-     "mlp.norm.scale",
+     {"post_attention_layernorm.weight", "mlp.norm.scale"},
      WEIGHT_VECTOR,
      {L_C},
      PART_NORM},
-    {LAYER(wr), "mlp.router.weight", "mlp.gate.weight", WEIGHT_MATRIX, {L_E, L_C}, PART_ROUTER},
-    {LAYER(br), "mlp.router.bias", "mlp.gate.bias", WEIGHT_VECTOR, {L_E}, PART_ROUTER},
+    {LAYER(wr), {"mlp.router.weight", "mlp.gate.weight"}, WEIGHT_MATRIX, {L_E, L_C}, PART_ROUTER},
+    {LAYER(br), {"mlp.router.bias", "mlp.gate.bias"}, WEIGHT_VECTOR, {L_E}, PART_ROUTER},
     {LAYER(w_up),
-     "mlp.experts.gate_up_proj",
-     "mlp.mlp1_weight",
+     {"mlp.experts.gate_up_proj", "mlp.mlp1_weight"},
      WEIGHT_EXPERTS,
      {L_E, L_2F, L_C},
      PART_EXPERTS},
     {LAYER(b_up),
-     "mlp.experts.gate_up_proj_bias",
-     "mlp.mlp1_bias",
+     {"mlp.experts.gate_up_proj_bias", "mlp.mlp1_bias"},
      WEIGHT_VECTOR,
      {L_E, L_2F},
      PART_EXPERTS},
     {LAYER(w_down),
-     "mlp.experts.down_proj",
-     "mlp.mlp2_weight",
+     {"mlp.experts.down_proj", "mlp.mlp2_weight"},
      WEIGHT_EXPERTS,
      {L_E, L_C, L_F},
      PART_EXPERTS},
     {LAYER(b_down),
-     "mlp.experts.down_proj_bias",
-     "mlp.mlp2_bias",
+     {"mlp.experts.down_proj_bias", "mlp.mlp2_bias"},
      WEIGHT_VECTOR,
      {L_E, L_C},
      PART_EXPERTS},
@@ -83,7 +75,7 @@ const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss
 {
     if (c->tied_embeddings && rule->part == PART_HEAD)
         return NULL;
-    return c->is_original_layout ? rule->original_name : rule->name;
+    return rule->names[c->layout];
 }
 
 unsigned weight_rule_mxfp4_layer(const struct weight_rule *rule)
@@ -131,28 +123,30 @@ void weight_letters(int64_t letters[N_LETTERS], const struct gptoss_config *c)
 void weight_name(char out[WEIGHT_NAME_BYTES], const struct gptoss_config *c, int layer,
                  const char *name, const char *suffix)
 {
-    const char *prefix = c->is_original_layout ? "block" : "model.layers";
-
+    static const char *const prefixes[N_CHECKPOINT_LAYOUTS] = {
+        [CHECKPOINT_HF] = "model.layers",
+        [CHECKPOINT_ORIGINAL] = "block",
+    };
     if (layer < 0)
         snprintf(out, WEIGHT_NAME_BYTES, "%s%s", name, suffix);
     else
-        snprintf(out, WEIGHT_NAME_BYTES, "%s.%d.%s%s", prefix, layer, name, suffix);
+        snprintf(out, WEIGHT_NAME_BYTES, "%s.%d.%s%s", prefixes[c->layout], layer, name, suffix);
 }
 
 const char *mxfp4_blocks_suffix(const struct gptoss_config *c)
 {
-    return c->is_original_layout ? ".blocks" : "_blocks";
+    return c->layout == CHECKPOINT_ORIGINAL ? ".blocks" : "_blocks";
 }
 
 const char *mxfp4_scales_suffix(const struct gptoss_config *c)
 {
-    return c->is_original_layout ? ".scales" : "_scales";
+    return c->layout == CHECKPOINT_ORIGINAL ? ".scales" : "_scales";
 }
 
 static enum osp_status visit_rule(const struct weight_rule *rule, int layer, void *base,
                                   weight_visit_fn *visit, void *ctx)
 {
-    if (!rule->name)
+    if (!rule->names[CHECKPOINT_HF])
         return OSP_OK;
     return visit(ctx, rule, layer, (struct tensor *)(void *)((char *)base + rule->slot));
 }

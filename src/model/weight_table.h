@@ -18,9 +18,8 @@ enum weight_kind {
 enum part { PART_EMBED, PART_HEAD, PART_ATTN, PART_ROUTER, PART_EXPERTS, PART_NORM, N_PARTS };
 
 struct weight_rule {
-    size_t slot;               /* offset of its tensor in struct weights or struct layer_weights */
-    const char *name;          /* HF layout; NULL: does not exist there */
-    const char *original_name; /* original/ layout; NULL: does not exist there */
+    size_t slot; /* offset of its tensor in struct weights or struct layer_weights */
+    const char *names[N_CHECKPOINT_LAYOUTS]; /* NULL: does not exist in that layout */
     enum weight_kind weight_kind;
     enum letter shape[3];
     enum part part;

@@ -1,59 +1,29 @@
-/* Opens a checkpoint folder: config and shards, and checks that they agree. */
-#include "store/checkpoint.h"
-
+/* Opens a checkpoint with the reader of its layout. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/shard_list.h"
+#include "store/checkpoint_reader.h"
 
-/* The folder that contains config.json: `path` or, if only that contains one, path/original. */
-static enum osp_status find_folder(char **out, const char *path)
+static const struct checkpoint_reader *const readers[] = {&safetensors_reader};
+
+enum osp_status checkpoint_files_alloc(struct checkpoint *c, int n)
 {
-    char *config = path_join(path, "config.json");
-    char *original = path_join(path, "original");
-    char *original_config = path_join(original, "config.json");
-    enum osp_status st = OSP_OK;
-
-    if (path_is_file(config))
-        *out = mem_strdup(path);
-    else if (path_is_file(original_config))
-        *out = mem_strdup(original);
-    else if (path_is_folder(path))
-        st = fail(OSP_ENOTFOUND, "%s: no config.json in this folder or in its original/", path);
-    else
-        st = fail(OSP_ENOTFOUND, "%s: no such folder", path);
-    free(config);
-    free(original);
-    free(original_config);
-    return st;
+    return mem_try_array(&c->files, (size_t)n, sizeof *c->files, "shards");
 }
 
-static enum osp_status open_files(struct checkpoint *c, const struct shard_list *list)
+enum osp_status checkpoint_files_count(struct checkpoint *c)
 {
-    enum osp_status st;
+    const struct st_file *f = &c->files[c->n_files++];
 
-    TRY(mem_try_array(&c->files, (size_t)list->n, sizeof *c->files, "shards"));
-    for (int i = 0; i < list->n; i++) {
-        char *path = path_join(c->path, list->names[i]);
-
-        st = st_file_open(&c->files[i], path);
-        free(path);
-        if (st == OSP_ENOTFOUND && list->index_path)
-            return fail_prefix(st, "%s refers to a missing file", list->index_path);
-        if (st != OSP_OK)
-            return st;
-        c->n_files++;
-        c->n_tensors += (int64_t)c->files[i].n_tensors;
-        if (c->n_tensors > CHECKPOINT_TENSORS_MAX)
-            return fail(OSP_ELIMIT,
-                        "%s: the first %d files have %lld tensors, at most %d are "
-                        "allowed in a checkpoint",
-                        c->path, c->n_files, (long long)c->n_tensors, CHECKPOINT_TENSORS_MAX);
-        c->data_bytes += (int64_t)c->files[i].data_bytes;
-        c->file_bytes += (int64_t)c->files[i].size_bytes;
-    }
-out:
-    return st;
+    c->n_tensors += (int64_t)f->n_tensors;
+    c->data_bytes += (int64_t)f->data_bytes;
+    c->file_bytes += (int64_t)f->size_bytes;
+    if (c->n_tensors > CHECKPOINT_TENSORS_MAX)
+        return fail(OSP_ELIMIT,
+                    "%s: the first %d files have %lld tensors, at most %d are allowed in a "
+                    "checkpoint",
+                    c->path, c->n_files, (long long)c->n_tensors, CHECKPOINT_TENSORS_MAX);
+    return OSP_OK;
 }
 
 /* A tensor's name and the file that contains it. */
@@ -72,7 +42,7 @@ static int compare_refs(const void *a, const void *b)
 
 /* Sorted by name, duplicates are adjacent. Duplicates within one file were excluded by the check of
  * its header. */
-static enum osp_status check_unique(const struct checkpoint *c)
+enum osp_status checkpoint_check_unique(const struct checkpoint *c)
 {
     struct tensor_ref *all = NULL;
     size_t n = 0;
@@ -93,20 +63,35 @@ out:
     return st;
 }
 
+static enum osp_status find_reader(char **place, const struct checkpoint_reader **reader,
+                                   const char *path)
+{
+    enum osp_status st = OSP_OK;
+
+    *place = NULL;
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0] && !*place; i++) {
+        TRY(readers[i]->find(place, path));
+        *reader = readers[i];
+    }
+    if (*place)
+        return OSP_OK;
+    if (path_is_folder(path))
+        st = fail(OSP_ENOTFOUND, "%s: no config.json in this folder or in its original/", path);
+    else
+        st = fail(OSP_ENOTFOUND, "%s: no such folder", path);
+out:
+    return st;
+}
+
 enum osp_status checkpoint_open(struct checkpoint *out, const char *path)
 {
-    struct shard_list list = {.names = NULL};
+    const struct checkpoint_reader *reader = NULL;
     enum osp_status st;
 
     memset(out, 0, sizeof *out);
-    TRY(find_folder(&out->path, path));
-    TRY(gptoss_config_read(&out->config, out->path));
-    TRY(shard_list_read(&list, out->path));
-    TRY(open_files(out, &list));
-    TRY(check_unique(out));
-    TRY(shard_list_check(&list, out->files, out->data_bytes));
+    TRY(find_reader(&out->path, &reader, path));
+    TRY(reader->open(out));
 out:
-    shard_list_release(&list);
     if (st != OSP_OK)
         checkpoint_close(out);
     return st;

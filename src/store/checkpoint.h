@@ -1,15 +1,16 @@
-/* A checkpoint: its config and the tensors of all its shards, memory-mapped, looked up by name. */
+/* A checkpoint in any layout: its config and the tensors of all its files, memory-mapped, looked up
+ * by name. A reader (checkpoint_reader.h) knows one kind of files; nothing else does. */
 #ifndef STORE_CHECKPOINT_H
 #define STORE_CHECKPOINT_H
 
 #include "store/hf_config.h"
-#include "store/safetensors.h"
+#include "store/st_file.h"
 
 /* Of all shards together; gpt-oss-120b has 687. Each takes up to 0.4 kB of memory. */
 enum { CHECKPOINT_TENSORS_MAX = 1 << 18 };
 
 struct checkpoint {
-    char *path; /* folder with config.json and the shards */
+    char *path; /* the folder with config.json and the shards */
     struct gptoss_config config;
     struct st_file *files;
     int n_files;

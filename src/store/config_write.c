@@ -156,7 +156,7 @@ enum osp_status config_write(char **out, const struct gptoss_config *c, const ch
     enum osp_status st = OSP_OK;
 
     *out = NULL;
-    if (c->is_original_layout)
+    if (c->layout != CHECKPOINT_HF)
         config = hf_config_of(c);
     else
         TRY(json_read_file(&config, path, &config_json_limits));

@@ -287,7 +287,7 @@ static enum osp_status read_original(struct gptoss_config *c, const struct json_
     double context;
 
     hf_rope_default(c);
-    c->is_original_layout = true;
+    c->layout = CHECKPOINT_ORIGINAL;
     c->experts_are_mxfp4 = true;
     TRY(read_ints(c, o));
     TRY(read_constants(c, o));

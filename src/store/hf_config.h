@@ -20,7 +20,15 @@ enum {
     CONFIG_CONTEXT_MAX = 1 << 24,
 };
 
+/* How the files of a checkpoint name and store its tensors. */
+enum checkpoint_layout {
+    CHECKPOINT_HF,       /* config.json of Transformers, safetensors */
+    CHECKPOINT_ORIGINAL, /* openai's original/: other names and config keys, safetensors */
+    N_CHECKPOINT_LAYOUTS
+};
+
 struct gptoss_config {
+    enum checkpoint_layout layout;
     int n_layers, n_experts, n_experts_active;
     int width;        /* C, hidden_size */
     int expert_width; /* F, intermediate_size */
@@ -36,7 +44,6 @@ struct gptoss_config {
     bool experts_are_mxfp4; /* HF: from quantization_config; original: always */
     /* MXFP4 layers besides the experts: MXFP4_QKV and so on, never MOE */
     unsigned mxfp4_layers;
-    bool is_original_layout;           /* names and config keys of openai's own release */
     bool tied_embeddings;              /* tie_word_embeddings: no separate lm_head */
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */
     int n_stop_ids;

@@ -107,27 +107,6 @@ static enum osp_status check_metadata(const struct header *h, json_t *json)
     return OSP_OK;
 }
 
-/* Names appear in messages: no control characters, limited length. */
-static enum osp_status copy_name(struct header *h, struct st_tensor *t, const char *name)
-{
-    size_t n = strlen(name);
-    char *copy;
-
-    if (n == 0 || n > SAFETENSORS_NAME_BYTES_MAX)
-        return fail(OSP_EFORMAT, "%s: a tensor name has %zu bytes, allowed are 1 to %d",
-                    h->file->path, n, SAFETENSORS_NAME_BYTES_MAX);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
-            return fail(OSP_EFORMAT, "%s: a tensor name has control character 0x%02x at byte %zu",
-                        h->file->path, (unsigned char)name[i], i);
-    copy = arena_try(&h->file->names, n + 1);
-    if (!copy)
-        return fail(OSP_ENOMEM, "%s: out of memory: tensor names", h->file->path);
-    memcpy(copy, name, n + 1);
-    t->name = copy;
-    return OSP_OK;
-}
-
 static enum osp_status read_dtype(const struct header *h, struct st_tensor *t, const json_t *json)
 {
     if (!json_is_string(json))
@@ -153,9 +132,9 @@ static enum osp_status read_shape(const struct header *h, struct st_tensor *t, c
     if (!json_is_array(json))
         return fail(OSP_EFORMAT, "%s: tensor %s: shape is %s, expected an array", h->file->path,
                     t->name, json_type_name(json));
-    if (n > SAFETENSORS_DIMS_MAX)
+    if (n > ST_DIMS_MAX)
         return fail(OSP_EFORMAT, "%s: tensor %s: shape has %zu dimensions, at most %d are allowed",
-                    h->file->path, t->name, n, SAFETENSORS_DIMS_MAX);
+                    h->file->path, t->name, n, ST_DIMS_MAX);
     t->n_dims = (int)n;
     for (size_t i = 0; i < n; i++) {
         const json_t *dim = json_array_get(json, i);
@@ -257,7 +236,7 @@ static enum osp_status read_entries(struct header *h, json_t *root)
 
         if (strcmp(name, "__metadata__") == 0)
             continue;
-        TRY(copy_name(h, t, name));
+        TRY(st_file_name(f, &t->name, name, strlen(name)));
         TRY(read_entry(h, t, &h->extents[f->n_tensors], value));
         f->n_tensors++;
     }
@@ -274,11 +253,6 @@ static int compare_extents(const void *a, const void *b)
     if (x->end != y->end)
         return x->end < y->end ? -1 : 1;
     return strcmp(x->name, y->name);
-}
-
-static int compare_tensors(const void *a, const void *b)
-{
-    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
 }
 
 /* In order of position, each tensor begins where the previous one ends, and the last one ends the
@@ -319,8 +293,7 @@ enum osp_status st_header_read(struct st_file *f, const unsigned char *bytes)
     TRY(check_metadata(&h, json_object_get(root, "__metadata__")));
     TRY(read_entries(&h, root));
     TRY(check_coverage(&h));
-    if (f->n_tensors > 0)
-        qsort(f->tensors, f->n_tensors, sizeof *f->tensors, compare_tensors);
+    st_file_sort(f);
     f->data_bytes = h.data_bytes;
 out:
     free(h.extents);

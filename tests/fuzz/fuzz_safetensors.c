@@ -38,7 +38,7 @@ static void read_as_header(const uint8_t *data, size_t size)
     for (int i = 0; i < LENGTH_BYTES; i++)
         bytes[i] = (unsigned char)(size >> (8 * i));
     memcpy(bytes + LENGTH_BYTES, data, size);
-    if (st_file_from_bytes(&f, "fuzz", bytes, n) == OSP_OK) {
+    if (safetensors_from_bytes(&f, "fuzz", bytes, n) == OSP_OK) {
         touch(&f, bytes, n);
         st_file_close(&f);
     }
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct st_file f;
 
-    if (st_file_from_bytes(&f, "fuzz", data, size) == OSP_OK) {
+    if (safetensors_from_bytes(&f, "fuzz", data, size) == OSP_OK) {
         touch(&f, data, size);
         st_file_close(&f);
     }

@@ -60,7 +60,7 @@ static void test_layouts_agree(void **state)
         assert_common(&c);
         assert_int_equal(c.context_tokens_max, 4096);
         assert_int_equal(c.experts_are_mxfp4, strcmp(layouts[i], "bf16") != 0);
-        assert_false(c.is_original_layout);
+        assert_int_equal(c.layout, CHECKPOINT_HF);
         assert_int_equal(c.n_stop_ids, 2);
         assert_int_equal(c.stop_ids[0], 62);
         assert_int_equal(c.stop_ids[1], 63);
@@ -75,7 +75,7 @@ static void test_original_config(void **state)
     read_golden(&c, "original/original");
     assert_common(&c);
     assert_int_equal(c.context_tokens_max, 131072);
-    assert_true(c.is_original_layout);
+    assert_int_equal(c.layout, CHECKPOINT_ORIGINAL);
     assert_true(c.experts_are_mxfp4);
     assert_int_equal(c.n_stop_ids, 0);
 }

@@ -10,6 +10,7 @@
 #include "model/config.h"
 #include "model/quantize_save.h"
 #include "model/weight_table.h"
+#include "store/safetensors.h"
 #include "store/staging_dir.h"
 
 static const char *const layouts[] = {"hf", "single", "transformers5", "bf16", "original"};
@@ -127,7 +128,7 @@ static enum osp_status compare_slot(void *ctx, const struct weight_rule *rule, i
     struct comparison *c = ctx;
     char *base = layer < 0 ? (char *)&c->other->weights : (char *)&c->other->weights.layers[layer];
 
-    assert_same_tensor(rule->name, slot, (struct tensor *)(void *)(base + rule->slot));
+    assert_same_tensor(rule->names[CHECKPOINT_HF], slot, (struct tensor *)(void *)(base + rule->slot));
     c->n_mxfp4 += slot->dtype == DTYPE_MXFP4;
     return OSP_OK;
 }
@@ -257,7 +258,7 @@ static void assert_same_numbers(const struct gptoss_config *a, const struct gpto
 {
     struct gptoss_config x = *a, y = *b;
 
-    x.is_original_layout = y.is_original_layout = false;
+    x.layout = y.layout = CHECKPOINT_HF;
     x.experts_are_mxfp4 = y.experts_are_mxfp4 = false;
     x.mxfp4_layers = y.mxfp4_layers = 0;
     assert_memory_equal(&x, &y, sizeof x);
@@ -277,7 +278,7 @@ static void test_config_keeps_its_numbers(void **state)
         assert_int_equal(to.checkpoint.config.mxfp4_layers, MXFP4_QKV | MXFP4_EMBED);
         assert_int_equal(to.checkpoint.config.experts_are_mxfp4,
                          from.checkpoint.config.experts_are_mxfp4);
-        assert_false(to.checkpoint.config.is_original_layout);
+        assert_int_equal(to.checkpoint.config.layout, CHECKPOINT_HF);
         bound_close(&from);
         bound_close(&to);
         paths_free(&p);
@@ -544,7 +545,7 @@ static void poison(const char *folder, const char *file, const char *tensor, siz
     struct st_file f;
     size_t at;
 
-    succeeds(st_file_open(&f, path));
+    succeeds(safetensors_open(&f, path));
     t = st_file_find(&f, tensor);
     assert_non_null(t);
     at = (size_t)(t->data - f.map.data) + 2 * element;
@@ -678,7 +679,7 @@ static void test_scales_of_matrices_are_checked(void **state)
     (void)state;
     succeeds(save(&p, MXFP4_O, SHARD_BYTES));
     path = path_join(p.to, "model.safetensors");
-    succeeds(st_file_open(&f, path));
+    succeeds(safetensors_open(&f, path));
     t = st_file_find(&f, fragments[0]);
     assert_non_null(t);
     at = (size_t)(t->data - f.map.data) + 4 * 2 + 1; /* 64 columns: 2 scales per row */

@@ -28,7 +28,7 @@ static enum osp_status open_header(struct st_file *f, struct image *m, const cha
                                    size_t n_data)
 {
     *m = image_new(header, strlen(header), strlen(header), n_data);
-    return st_file_from_bytes(f, "x.safetensors", m->bytes, m->n_bytes);
+    return safetensors_from_bytes(f, "x.safetensors", m->bytes, m->n_bytes);
 }
 
 struct bad {
@@ -152,7 +152,7 @@ static void test_header_length_is_checked(void **state)
         struct image m = image_new(tensor_a, sizeof tensor_a - 1, lengths[i], 24);
         struct st_file f;
 
-        assert_failure(st_file_from_bytes(&f, "x", m.bytes, m.n_bytes), OSP_EFORMAT, "length",
+        assert_failure(safetensors_from_bytes(&f, "x", m.bytes, m.n_bytes), OSP_EFORMAT, "length",
                        (const char *const[]){"header length"}, 1);
         free(m.bytes);
     }
@@ -211,7 +211,7 @@ static void test_long_names_are_refused(void **state)
     struct image m;
 
     (void)state;
-    memset(header + 2, 'n', SAFETENSORS_NAME_BYTES_MAX + 1);
+    memset(header + 2, 'n', ST_NAME_BYTES_MAX + 1);
     strcat(header, "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}");
     assert_failure(open_header(&f, &m, header, 1), OSP_EFORMAT, "long name",
                    (const char *const[]){"257 bytes", "1 to 256"}, 2);
@@ -232,7 +232,7 @@ static void test_truncation_everywhere(void **state)
         struct st_file f;
 
         memcpy(cut, bytes, n);
-        if (st_file_from_bytes(&f, "cut", cut, n) != OSP_EFORMAT)
+        if (safetensors_from_bytes(&f, "cut", cut, n) != OSP_EFORMAT)
             fail_msg("a file cut to %zu of %zu bytes was read", n, n_bytes);
         free(cut);
     }
@@ -253,7 +253,7 @@ static void test_cut_headers_everywhere(void **state)
         struct image m = image_new(bytes + EDIT_LENGTH_BYTES, n, n, 0);
         struct st_file f;
 
-        if (st_file_from_bytes(&f, "cut", m.bytes, m.n_bytes) != OSP_EFORMAT)
+        if (safetensors_from_bytes(&f, "cut", m.bytes, m.n_bytes) != OSP_EFORMAT)
             fail_msg("a header cut to %zu of %zu bytes was read", n, n_header);
         free(m.bytes);
     }
@@ -265,10 +265,10 @@ static void test_missing_file_and_folder(void **state)
     struct st_file f;
 
     (void)state;
-    assert_failure(st_file_open(&f, "/nowhere/x.safetensors"), OSP_ENOTFOUND, "missing",
+    assert_failure(safetensors_open(&f, "/nowhere/x.safetensors"), OSP_ENOTFOUND, "missing",
                    (const char *const[]){"/nowhere/x.safetensors"}, 1);
-    assert_int_not_equal(st_file_open(&f, "/tmp"), OSP_OK);
-    assert_failure(st_file_open(&f, "/dev/null"), OSP_EFORMAT, "empty",
+    assert_int_not_equal(safetensors_open(&f, "/tmp"), OSP_OK);
+    assert_failure(safetensors_open(&f, "/dev/null"), OSP_EFORMAT, "empty",
                    (const char *const[]){"/dev/null", "0 bytes", "at least 8"}, 3);
 }
 
