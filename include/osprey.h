@@ -59,8 +59,8 @@ struct osp_device_option {
 };
 
 struct osp_model_options {
-    const char *path;      /* checkpoint folder; NULL: the bundled osprey-nano */
-    const char *tokenizer; /* tokenizer.json or .tiktoken; NULL: the checkpoint's own */
+    const char *path;      /* checkpoint: folder or GGUF file; NULL: the bundled osprey-nano */
+    const char *tokenizer; /* tokenizer.json, .tiktoken, GGUF; NULL: the checkpoint's own */
     const char *device;    /* "auto" (default), "cpu", "cuda" */
     int n_threads;         /* 0: all CPUs that the process may use */
     /* Maximum of prompt + answer of one request. 0: the model's own maximum, reduced so that the
@@ -152,7 +152,8 @@ OSP_API void osp_model_get_info(const struct osp_model *model, struct osp_model_
 
 struct osp_tokenizer;
 
-/* path: tokenizer.json, a .tiktoken file, or a checkpoint folder; NULL: the bundled model's. */
+/* path: tokenizer.json, a .tiktoken or GGUF file, or a checkpoint folder; NULL: the bundled
+ * model's. */
 OSP_API enum osp_status osp_tokenizer_open(struct osp_tokenizer **out, const char *path);
 OSP_API void osp_tokenizer_close(struct osp_tokenizer *t);
 /* The model's own tokenizer; owned by the model, must not be closed. */

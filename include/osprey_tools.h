@@ -23,8 +23,9 @@ struct osp_validate_options {
 
 /* Properties of a checkpoint and the memory that serving it needs. */
 struct osp_validate_report {
-    char layout[32];                          /* "hf mxfp4", "hf bf16", "original" */
+    char layout[32];                          /* "hf mxfp4", "hf bf16", "original", "gguf" */
     char mxfp4_layers[OSP_LAYERS_TEXT_BYTES]; /* "moe" or "moe,qkv,o" or "none" */
+    char types[256];                          /* of tensors: "289 F32, 98 Q8_0, 72 MXFP4" */
     int n_files;
     int64_t n_tensors, file_bytes;
     int n_layers, width, expert_width, n_experts, n_experts_active, n_heads, n_kv_heads, head_width;
@@ -44,7 +45,7 @@ OSP_API enum osp_status osp_validate(const struct osp_validate_options *opt,
 
 /* Writes a copy of a checkpoint with BF16 layers converted to MXFP4, in the Hugging Face layout. */
 struct osp_quantize_options {
-    const char *path;         /* checkpoint folder; NULL: the bundled model */
+    const char *path;         /* checkpoint; NULL: the bundled model */
     const char *out;          /* folder to create */
     const char *mxfp4_layers; /* as in osp_model_options, but NULL: "all" */
     bool force;               /* replace an existing checkpoint */

@@ -3,21 +3,25 @@
 
     write_gguf.py CHECKPOINT FILE.gguf              attention, embedding and head as Q8_0
     write_gguf.py CHECKPOINT FILE.gguf --dense f32  the same values exactly (for tests)
+    write_gguf.py CHECKPOINT FILE.gguf --tokenizer tokenizer.json
 
 The experts stay MXFP4: same scales and codes, only the nibbles lie in another order. Norms, biases,
-sinks and the router become F32, as in the GGUF files that llama.cpp's own converter makes. There is
-no vocabulary in the file ("none"): prompts are token ids.
+sinks and the router become F32, as in the GGUF files that llama.cpp's own converter makes. Without
+--tokenizer there is no vocabulary in the file ("none"): prompts are token ids.
 """
 
 import argparse
+import json
 from collections import namedtuple
+from pathlib import Path
 
 import gguf
 import numpy as np
 from checkpoint import Checkpoint
 
-TYPES = {"f32": gguf.GGMLQuantizationType.F32, "q8_0": gguf.GGMLQuantizationType.Q8_0,
-         "mxfp4": gguf.GGMLQuantizationType.MXFP4}
+TYPES = {t.name.lower(): t for t in gguf.GGMLQuantizationType}
+# Those that the gguf package can quantise to.
+DENSE = ["q8_0", "f32", "f16", "bf16", "q5_1", "q5_0", "q4_1", "q4_0", "mxfp4"]
 ROWS_AT_ONCE = 512  # 6 MB of float32 at a width of 2,880: stays in the caches
 
 # One tensor of the file: its type, shape as bytes or values, and a function that gives the array.
@@ -36,9 +40,9 @@ def mxfp4(blocks, scales):
     return out.reshape(*blocks.shape[:-2], -1)
 
 
-def q8_0(checkpoint, name):
+def quantised(checkpoint, name, kind):
     rows = checkpoint.raw(name).shape[0]
-    parts = [gguf.quantize(checkpoint.f32(name, slice(at, at + ROWS_AT_ONCE)), TYPES["q8_0"])
+    parts = [gguf.quantize(checkpoint.f32(name, slice(at, at + ROWS_AT_ONCE)), TYPES[kind])
              for at in range(0, rows, ROWS_AT_ONCE)]
     return np.concatenate(parts)
 
@@ -54,7 +58,12 @@ def dense(checkpoint, ours, theirs, kind):
     rows, columns = checkpoint.raw(ours).shape
     if kind == "f32":
         return plain(checkpoint, ours, theirs)
-    return Entry(theirs, kind, (rows, columns // 32 * 34), np.uint8, lambda: q8_0(checkpoint, ours))
+    if kind == "f16":
+        return Entry(theirs, kind, (rows, columns), np.float16,
+                     lambda: checkpoint.f32(ours).astype(np.float16))
+    values, size = gguf.GGML_QUANT_SIZES[TYPES[kind]]
+    return Entry(theirs, kind, (rows, columns // values * size), np.uint8,
+                 lambda: quantised(checkpoint, ours, kind))
 
 
 def experts(checkpoint, ours, theirs, take=slice(None)):
@@ -105,13 +114,34 @@ def check(c):
         raise SystemExit(f"config.json: swiglu_limit is {c['swiglu_limit']}, must be 7")
 
 
+def add_vocabulary(w, path, n_tokens):
+    """The lists of a tokenizer.json; ids that it does not define are named and marked as unused."""
+    tokenizer = json.loads(Path(path).read_text())
+    names = {i: piece for piece, i in tokenizer["model"]["vocab"].items()}
+    control = {t["id"]: t["content"] for t in tokenizer["added_tokens"]}
+    tokens, kinds = [], []
+    for i in range(n_tokens):
+        kind = gguf.TokenType.NORMAL if i in names else gguf.TokenType.CONTROL
+        tokens.append(names.get(i) or control.get(i) or f"[PAD{i}]")
+        kinds.append(kind if i in names or i in control else gguf.TokenType.UNUSED)
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("gpt-4o")
+    w.add_token_list(tokens)
+    w.add_token_types(kinds)
+    w.add_token_merges([m if isinstance(m, str) else " ".join(m)
+                        for m in tokenizer["model"]["merges"]])
+    ids = {text: i for i, text in control.items()}
+    w.add_bos_token_id(ids["<|startoftext|>"])
+    w.add_eos_token_id(ids["<|return|>"])
+    w.add_pad_token_id(ids["<|endoftext|>"])
+
+
 def add_config(w, c):
     rope = c.get("rope_scaling") or c["rope_parameters"]
 
     w.add_name("generated weights")
     w.add_file_type(gguf.LlamaFileType.MOSTLY_MXFP4_MOE)
     w.add_vocab_size(c["vocab_size"])
-    w.add_tokenizer_model("none")
     w.add_block_count(c["num_hidden_layers"])
     w.add_context_length(c["max_position_embeddings"])
     w.add_embedding_length(c["hidden_size"])
@@ -134,13 +164,17 @@ def add_config(w, c):
     w.add_rope_scaling_yarn_beta_slow(float(rope["beta_slow"]))
 
 
-def write(folder, path, kind="q8_0", progress=lambda done, total: None):
+def write(folder, path, kind="q8_0", progress=lambda done, total: None, tokenizer=None):
     """Gives the bytes of all tensors. One tensor is in memory at a time."""
     checkpoint = Checkpoint(folder)
     check(checkpoint.config)
     todo = list(entries(checkpoint, kind))
     w = gguf.GGUFWriter(path, "gpt-oss")
     add_config(w, checkpoint.config)
+    if tokenizer:
+        add_vocabulary(w, tokenizer, checkpoint.config["vocab_size"])
+    else:
+        w.add_tokenizer_model("none")
     sizes = [int(np.prod(e.shape)) * np.dtype(e.dtype).itemsize for e in todo]
     for e, size in zip(todo, sizes):
         w.add_tensor_info(e.name, e.shape, np.dtype(e.dtype), size, raw_dtype=TYPES[e.type])
@@ -159,9 +193,11 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint")
     parser.add_argument("file")
-    parser.add_argument("--dense", choices=["q8_0", "f32"], default="q8_0")
+    parser.add_argument("--dense", choices=DENSE, default="q8_0")
+    parser.add_argument("--tokenizer", help="the tokenizer.json of the model")
     args = parser.parse_args()
-    print(f"{write(args.checkpoint, args.file, args.dense):,} bytes of tensors")
+    n_bytes = write(args.checkpoint, args.file, args.dense, tokenizer=args.tokenizer)
+    print(f"{n_bytes:,} bytes of tensors")
 
 
 if __name__ == "__main__":

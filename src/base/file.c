@@ -143,6 +143,17 @@ char *path_join(const char *folder, const char *name)
     return mem_printf("%s%s%s", folder, slash, name);
 }
 
+char *path_beside(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (path_is_folder(path))
+        return path_join(path, name);
+    if (!slash)
+        return mem_strdup(name);
+    return mem_printf("%.*s%s", (int)(slash + 1 - path), path, name);
+}
+
 bool path_is_folder(const char *path)
 {
     struct stat info;

@@ -22,6 +22,8 @@ CHECKED enum osp_status file_read(char **out, size_t *size_bytes, const char *pa
                                   size_t limit_bytes);
 
 char *path_join(const char *folder, const char *name); /* gives a string to free() */
+/* The same for a file in `path`, if that is a folder, or beside it. */
+char *path_beside(const char *path, const char *name);
 bool path_is_folder(const char *path);
 bool path_is_file(const char *path);
 

@@ -265,7 +265,7 @@ static enum osp_status take_prompt(struct chat_args *args, struct positional_arg
     const int last = positional->n - 1;
 
     if (last < 0 || strpbrk(positional->words[last], " \t\n") == NULL ||
-        path_is_folder(positional->words[last]))
+        path_is_folder(positional->words[last]) || path_is_file(positional->words[last]))
         return last < 1
                    ? OSP_OK
                    : fail(OSP_EINVAL, "unexpected argument '%s'; a prompt of one word needs -p",

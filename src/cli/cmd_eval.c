@@ -88,7 +88,7 @@ static enum osp_status read_tasks(struct eval *e, const struct osp_model *model)
     e->name = mem_strdup(e->info.name);
     e->device = mem_strdup(e->info.device);
     path =
-        e->args->file != NULL ? mem_strdup(e->args->file) : path_join(e->info.path, "eval.jsonl");
+        e->args->file != NULL ? mem_strdup(e->args->file) : path_beside(e->info.path, "eval.jsonl");
     st = eval_tasks_read(&e->tasks, path, &filter);
     free(path);
     e->info.name = e->name;

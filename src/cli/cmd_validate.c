@@ -81,6 +81,7 @@ static void print_bytes(const char *text, int64_t n_bytes)
 static void print_text(const struct osp_validate_report *r, const struct validate_device *device)
 {
     printf("%-30s %s\n", "layout", r->layout);
+    printf("%-30s %s\n", "types of tensors", r->types);
     printf("%-30s %s\n", "MXFP4 layers", r->mxfp4_layers);
     printf("%-30s %s\n", "KV cache type", r->kv_cache_dtype);
 #define REPORT_PRINT(member, text, kind) print_##kind(text, (int64_t)r->member);
@@ -95,8 +96,9 @@ static void print_text(const struct osp_validate_report *r, const struct validat
 
 static void print_json(const struct osp_validate_report *r, const struct validate_device *device)
 {
-    printf("{\"layout\":\"%s\",\"mxfp4_layers\":\"%s\",\"kv_cache_dtype\":\"%s\"", r->layout,
-           r->mxfp4_layers, r->kv_cache_dtype);
+    printf("{\"layout\":\"%s\",\"types\":\"%s\",\"mxfp4_layers\":\"%s\","
+           "\"kv_cache_dtype\":\"%s\"",
+           r->layout, r->types, r->mxfp4_layers, r->kv_cache_dtype);
 #define REPORT_PRINT(member, text, kind) printf(",\"" #member "\":%" PRId64, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT

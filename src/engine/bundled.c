@@ -133,7 +133,8 @@ enum osp_status bundled_model_path(char **out)
 
 static bool is_tokenizer_name(const char *name)
 {
-    return strcmp(name, "tokenizer.json") == 0 || str_ends_with(name, ".tiktoken");
+    return strcmp(name, "tokenizer.json") == 0 || str_ends_with(name, ".tiktoken") ||
+           str_ends_with(name, ".gguf");
 }
 
 static bool holds_tokenizer(const char *folder)
@@ -159,7 +160,7 @@ enum osp_status bundled_tokenizer_path(char **out, const char *given, const char
         *out = mem_strdup(given);
         return OSP_OK;
     }
-    if (holds_tokenizer(folder)) {
+    if (path_is_file(folder) || holds_tokenizer(folder)) {
         *out = mem_strdup(folder);
         return OSP_OK;
     }
@@ -168,7 +169,8 @@ enum osp_status bundled_tokenizer_path(char **out, const char *given, const char
         *out = parent;
         return OSP_OK;
     }
-    st = fail(OSP_ENOTFOUND, "no tokenizer.json and no .tiktoken file in %s or %s", folder, parent);
+    st = fail(OSP_ENOTFOUND, "no tokenizer.json, no .tiktoken and no GGUF file in %s or %s", folder,
+              parent);
     free(parent);
     return st;
 }

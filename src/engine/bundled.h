@@ -11,7 +11,7 @@
 CHECKED enum osp_status bundled_model_path(char **out);
 
 /* The file `given` when not NULL, else the tokenizer in the checkpoint's folder or in its parent
- * (the original/ layout has it there). */
+ * (the original/ layout has it there), or the GGUF file that `folder` is. */
 CHECKED enum osp_status bundled_tokenizer_path(char **out, const char *given, const char *folder);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/gguf_files.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/printable.h"
@@ -168,15 +169,57 @@ static char *last_part(const char *path)
     return shown;
 }
 
+/* The absolute path of a file, whose own name is kept: in the Hugging Face cache, a GGUF file is a
+ * link to a file named by its hash. */
+static char *absolute_file(const char *given)
+{
+    const char *slash = strrchr(given, '/');
+    char *folder = slash == given  ? mem_strdup("/")
+                   : slash != NULL ? mem_strndup(given, (size_t)(slash - given))
+                                   : mem_strdup(".");
+    char *real = realpath(folder, NULL), *path;
+
+    path = path_join(real != NULL ? real : folder, slash != NULL ? slash + 1 : given);
+    free(real);
+    free(folder);
+    return path;
+}
+
 static enum osp_status find_path(struct osp_model *m, const char *given)
 {
     char *real;
 
     if (given == NULL)
         return bundled_model_path(&m->path);
+    if (path_is_file(given)) {
+        m->path = absolute_file(given);
+        return OSP_OK;
+    }
     real = realpath(given, NULL); /* "." has a name, too */
     m->path = real != NULL ? real : mem_strdup(given);
     return OSP_OK;
+}
+
+/* A model's name is that of its folder or GGUF file. */
+static char *name_of(const char *path)
+{
+    char *model = path_is_file(path) ? gguf_model_name(path) : mem_strdup(path);
+    char *name = last_part(model);
+
+    free(model);
+    return name;
+}
+
+static enum osp_status check_load_format(const struct gptoss_config *c, const char *path,
+                                         const char *load_format)
+{
+    const bool is_gguf = c->layout == CHECKPOINT_GGUF;
+
+    if (load_format == NULL || strcmp(load_format, "auto") == 0 ||
+        is_gguf == (strcmp(load_format, "gguf") == 0))
+        return OSP_OK;
+    return fail(OSP_EINVAL, "load format %s: %s is %s; leave the format out, or name another model",
+                load_format, path, is_gguf ? "a GGUF file" : "a folder of safetensors");
 }
 
 /* A worker's parent needs the config alone, and opens the files to report what is wrong with them
@@ -189,7 +232,8 @@ static enum osp_status open_source(struct model_source *out, struct osp_model *m
     if (m->is_in_worker)
         return checkpoint_open(&out->checkpoint, m->path);
     TRY(model_source_open(out, m->path));
-    TRY(plan_memory(m, opt, &out->checkpoint.config, out->checkpoint.data_bytes, &out->report));
+    TRY(plan_memory(m, opt, &out->checkpoint.config, weights_report_bytes(&out->report),
+                    &out->report));
 out:
     return st;
 }
@@ -201,8 +245,13 @@ static enum osp_status open_folder(struct osp_model *m, const struct osp_model_o
     enum osp_status st;
 
     TRY(find_path(m, opt->path));
-    m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : last_part(m->path);
+    m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : name_of(m->path);
     TRY(open_source(&source, m, opt));
+    TRY(check_load_format(&source.checkpoint.config, source.checkpoint.path, opt->load_format));
+    if (source.checkpoint.config.layout == CHECKPOINT_GGUF) {
+        free(m->path); /* the file in the folder */
+        m->path = mem_strdup(source.checkpoint.path);
+    }
     log_debug("start: files and memory plan %.3f s", clock_lap_s(&since_ns));
     TRY(open_tokenizer(m, opt->tokenizer, source.checkpoint.path));
     TRY(check_vocabulary(m, &source.checkpoint.config));
@@ -264,8 +313,8 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
     if (is_dummy(opt))
         return open_dummy(m, opt);
     if (opt->load_format != NULL && strcmp(opt->load_format, "auto") != 0 &&
-        strcmp(opt->load_format, "safetensors") != 0)
-        return fail(OSP_EINVAL, "load format %s: there are auto, safetensors, dummy",
+        strcmp(opt->load_format, "safetensors") != 0 && strcmp(opt->load_format, "gguf") != 0)
+        return fail(OSP_EINVAL, "load format %s: there are auto, safetensors, gguf, dummy",
                     opt->load_format);
     if (opt->dummy_shape != NULL || opt->dummy_layers != 0)
         return fail(OSP_EINVAL, "a shape and a number of layers need the load format dummy");

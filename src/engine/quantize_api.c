@@ -6,11 +6,32 @@
 #include "engine/bundled.h"
 #include "model/quantize_save.h"
 #include "osprey_tools.h"
+#include "text/token/tokenizer_write.h"
+
+enum { TOKENIZER_BYTES_MAX = 64 << 20 }; /* what tokenizer_open() reads; gpt-oss has 28 MB */
 
 static const int64_t SHARD_BYTES_MAX = 5000000000; /* the shard size of Hugging Face's tools */
 
 static_assert((int)OSP_LAYERS_TEXT_BYTES >= (int)MXFP4_LAYERS_TEXT_BYTES,
               "the text of all layers fits");
+
+/* Of a GGUF file. */
+static enum osp_status make_tokenizer_json(char **text, size_t *n_bytes, const char *path)
+{
+    struct tokenizer *t = NULL;
+    struct buf json;
+    enum osp_status st;
+
+    buf_init(&json, TOKENIZER_BYTES_MAX);
+    TRY(tokenizer_open(&t, path));
+    TRY(tokenizer_write_json(t, &json));
+    *n_bytes = json.size_bytes;
+    *text = buf_take(&json);
+out:
+    tokenizer_close(t);
+    buf_release(&json);
+    return st;
+}
 
 enum osp_status osp_quantize(const struct osp_quantize_options *opt,
                              struct osp_quantize_report *out)
@@ -21,6 +42,7 @@ enum osp_status osp_quantize(const struct osp_quantize_options *opt,
         .force = opt->force,
         .shard_bytes_max = opt->shard_bytes_max > 0 ? opt->shard_bytes_max : SHARD_BYTES_MAX,
         .n_threads = opt->n_threads,
+        .tokenizer_json = make_tokenizer_json,
         .stop = opt->stop,
         .progress = opt->progress,
         .progress_ctx = opt->progress_ctx,

@@ -1,4 +1,5 @@
 /* osp_validate: a checkpoint, its tokenizer and the memory needed to serve it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,7 @@ static void write_files(struct osp_validate_report *out, const struct inspection
         .norm_bytes = i->weights.norm_bytes,
     };
     strncpy(out->layout, i->layout, sizeof out->layout - 1);
+    snprintf(out->types, sizeof out->types, "%s", i->types);
     mxfp4_layers_text(out->mxfp4_layers,
                       c->mxfp4_layers | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
 }
@@ -62,7 +64,8 @@ static enum osp_status plan(struct memory_plan *out, const struct osp_validate_o
     request.step_bytes = ops == NULL ? NULL : ops->step_bytes;
 
     TRY(kv_dtype_choose(&request.kv_dtype, opt->kv_cache_dtype, NULL, NULL));
-    st = memory_plan_make(out, &i->config, &request, i->data_bytes, available_bytes);
+    st = memory_plan_make(out, &i->config, &request, weights_report_bytes(&i->weights),
+                          available_bytes);
     if (st != OSP_ENOMEM)
         return st;
     if (request.context_tokens_max == 0)
@@ -71,7 +74,7 @@ static enum osp_status plan(struct memory_plan *out, const struct osp_validate_o
                                          : CONTEXT_SMALL_TOKENS;
     if (request.n_seqs_max == 0)
         request.n_seqs_max = 1;
-    TRY(memory_plan_make(out, &i->config, &request, i->data_bytes, INT64_MAX));
+    TRY(memory_plan_make(out, &i->config, &request, weights_report_bytes(&i->weights), INT64_MAX));
 out:
     return st;
 }

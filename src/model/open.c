@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "model/convert.h"
 #include "model/dummy.h"
 #include "model/model.h"
 #include "model/quantize.h"
@@ -20,6 +21,7 @@ struct builder {
     const struct gptoss_config *c;
     const struct model_options *opt;
     struct activations act;
+    struct pool *pool;                 /* converts weights; NULL: none needs it */
     float *vectors_end;                /* the next free float of m->vectors */
     int64_t packed_bytes;              /* of the weights bound so far */
     bool device_fills;                 /* the device generates dummy weights in its own memory */
@@ -30,13 +32,16 @@ struct builder {
 
 static void count_packed(struct builder *b, const struct tensor *host)
 {
+    const int64_t total_bytes = weights_report_bytes(&b->m->report);
+
     b->packed_bytes += tensor_bytes(host);
-    if (b->opt->progress != NULL && b->packed_bytes <= b->m->checkpoint.data_bytes)
-        b->opt->progress(b->opt->progress_ctx, b->packed_bytes, b->m->checkpoint.data_bytes);
+    if (b->opt->progress != NULL && b->packed_bytes <= total_bytes)
+        b->opt->progress(b->opt->progress_ctx, b->packed_bytes, total_bytes);
 }
 
-/* The mapped pages of a weight that the device has copied are released. Large weights are packed
- * one by one, so that a checkpoint is never in memory twice. */
+/* A weight of a GGUF file is converted now. The memory or the mapped pages of a weight that the
+ * device has copied are released. Large weights are packed one by one, so that a checkpoint is
+ * never in memory twice. */
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
 {
     struct tensor mapped;
@@ -50,11 +55,13 @@ static enum osp_status pack(struct builder *b, struct tensor *out, const struct 
     }
     if (pack_cache_get(&b->m->pack_cache, host, &mapped))
         host = &mapped;
+    else
+        TRY(weight_load(&b->m->weights, host, b->pool));
     TRY(b->m->ops->pack(b->m->be, out, host));
     pack_cache_add(&b->m->pack_cache, host, out);
     if (out->data != host->data) {
-        mem_drop_pages(host->data, (size_t)weight_data_bytes(host));
         count_packed(b, host);
+        weight_unload(&b->m->weights, host);
     }
 out:
     return st;
@@ -77,31 +84,42 @@ static float element_f32(const struct tensor *t, int64_t i)
 }
 
 /* A vector of the checkpoint as f32, in the model's own memory. */
-static struct tensor widened(struct builder *b, const struct tensor *host)
+static enum osp_status widen(struct builder *b, struct tensor *out, const struct tensor *host)
 {
-    struct tensor f32 = *host;
+    enum osp_status st;
 
-    f32.dtype = DTYPE_F32;
-    f32.data = b->vectors_end;
+    TRY(weight_load(&b->m->weights, host, b->pool));
+    *out = *host;
+    out->dtype = DTYPE_F32;
+    out->data = b->vectors_end;
     for (int64_t i = 0; i < host->dim[0]; i++)
         *b->vectors_end++ = element_f32(host, i);
-    return f32;
+out:
+    return st;
 }
 
 static enum osp_status pack_norm(struct builder *b, struct tensor *out, const struct tensor *host)
 {
-    const struct tensor norm = widened(b, host);
+    struct tensor norm;
+    enum osp_status st;
 
-    return pack(b, out, &norm);
+    TRY(widen(b, &norm, host));
+    TRY(pack(b, out, &norm));
+out:
+    return st;
 }
 
 static enum osp_status pack_sinks(struct builder *b, struct tensor *out, const struct tensor *host)
 {
-    const struct tensor sinks = widened(b, host);
+    struct tensor sinks;
+    enum osp_status st;
 
+    TRY(widen(b, &sinks, host));
     for (int i = 0; b->opt->no_sinks && i < b->c->n_heads; i++)
         ((float *)sinks.data)[i] = -INFINITY;
-    return pack(b, out, &sinks);
+    TRY(pack(b, out, &sinks));
+out:
+    return st;
 }
 
 /* ---- binding, stage by stage ---- */
@@ -210,7 +228,7 @@ static enum osp_status bind_ends(struct builder *b)
         .n_valid = n_ids > 0 && n_ids < b->c->vocab_size ? n_ids : b->c->vocab_size};
     TRY(pack(b, &m->embed_rmsnorm.table, &m->weights.embed));
     TRY(pack_norm(b, &m->embed_rmsnorm.norm, &m->weights.layers[0].attn_norm));
-    if (m->weights.head.data == m->weights.embed.data)
+    if (b->c->tied_embeddings)
         m->logits.head = m->embed_rmsnorm.table;
     else
         TRY(pack(b, &m->logits.head, &m->weights.head));
@@ -390,6 +408,8 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     TRY(open_checkpoint(&b));
     TRY(open_device(m, opt));
     TRY(load_weights(m, opt));
+    if (weights_need_conversion(&m->weights))
+        TRY(pool_open(&b.pool, opt->n_threads));
     log_debug("start: weights found, checked and read in %.3f s", clock_lap_s(&since_ns));
     rope_init(&m->rope, b.c);
     TRY(allocate(&b));
@@ -406,6 +426,7 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     log_debug("start: mapped weights read into memory in %.3f s", clock_lap_s(&since_ns));
     *out = m;
 out:
+    pool_close(b.pool);
     if (st != OSP_OK)
         model_close(m);
     return st;

@@ -54,11 +54,10 @@ static enum osp_status list_slots(struct pack_cache *out, struct weights *w,
                                   const struct checkpoint *c, const struct pack_cache_options *opt)
 {
     struct slot_list list = {.cache = out, .opt = opt};
-    const size_t n_max =
-        (size_t)n_global_rules + (size_t)c->config.n_layers * (size_t)n_layer_rules;
     enum osp_status st;
 
-    TRY(mem_try_array(&out->slots, n_max, sizeof *out->slots, "packed weights"));
+    TRY(mem_try_array(&out->slots, weight_slots_max(&c->config), sizeof *out->slots,
+                      "packed weights"));
     TRY(weights_visit(w, &c->config, list_slot, &list));
 out:
     return st;
@@ -85,8 +84,10 @@ static enum osp_status key_of_config(struct buf *key, const struct checkpoint *c
 {
     char *path = path_join(c->path, "config.json"), *text = NULL;
     size_t n_bytes = 0;
-    enum osp_status st;
+    enum osp_status st = OSP_OK;
 
+    if (c->config.layout == CHECKPOINT_GGUF) /* the config is part of the header */
+        goto out;
     TRY(file_read(&text, &n_bytes, path, CONFIG_BYTES_MAX));
     buf_printf(key, "config %016" PRIx64 "\n", hash_bytes(HASH_INIT, text, n_bytes));
 out:

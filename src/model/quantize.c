@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "model/config.h"
+#include "model/convert.h"
 #include "model/weight_table.h"
 #include "store/mxfp4.h"
 
@@ -204,6 +205,7 @@ out:
 struct quantizer {
     const struct quantize_options *opt;
     const struct checkpoint *c;
+    struct weights *w;
     struct gptoss_config names; /* the config, with the names of the HF layout */
     struct weights_report *report;
     struct pool *pool;
@@ -257,9 +259,13 @@ static void mark(struct quantizer *q, const struct weight_rule *rule, struct ten
 static enum osp_status mark_slot(void *ctx, const struct weight_rule *rule, int layer,
                                  struct tensor *slot)
 {
+    struct quantizer *q = ctx;
+
     (void)layer;
-    if (is_wanted(ctx, rule))
-        mark(ctx, rule, slot);
+    if (is_wanted(q, rule)) {
+        weight_detach(q->w, slot);
+        mark(q, rule, slot);
+    }
     return OSP_OK;
 }
 
@@ -269,8 +275,7 @@ static enum osp_status quantize_slot(void *ctx, const struct weight_rule *rule, 
     struct quantizer *q = ctx;
     const int64_t n = tensor_elements(slot);
     char name[WEIGHT_NAME_BYTES];
-    struct quantize_job job = {.from = *slot,
-                               .file = q->c->path,
+    struct quantize_job job = {.file = q->c->path,
                                .name = name,
                                .progress = q->opt->progress,
                                .progress_ctx = q->opt->progress_ctx,
@@ -284,9 +289,11 @@ static enum osp_status quantize_slot(void *ctx, const struct weight_rule *rule, 
     job.blocks = q->end;
     job.scales = job.blocks + aligned(n / 2);
     q->end = job.scales + aligned(n / MXFP4_GROUP_VALUES);
+    TRY(weight_load(q->w, slot, q->pool));
+    job.from = *slot;
     TRY(tensor_quantize(&job, q->pool));
     q->done_bytes = job.done_bytes;
-    mem_drop_pages(slot->data, (size_t)tensor_bytes(slot));
+    weight_detach(q->w, slot);
     mark(q, rule, slot);
     slot->data = job.blocks;
     slot->scales = job.scales;
@@ -297,7 +304,7 @@ out:
 enum osp_status weights_quantize(struct weights *w, const struct checkpoint *c,
                                  const struct quantize_options *opt, struct weights_report *report)
 {
-    struct quantizer q = {.opt = opt, .c = c, .names = c->config, .report = report};
+    struct quantizer q = {.opt = opt, .c = c, .w = w, .names = c->config, .report = report};
     enum osp_status st;
 
     if (opt->mxfp4_layers == MXFP4_NONE)
@@ -320,7 +327,7 @@ enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c
                                    unsigned mxfp4_layers, struct weights_report *report)
 {
     const struct quantize_options opt = {.mxfp4_layers = mxfp4_layers};
-    struct quantizer q = {.opt = &opt, .c = c, .report = report};
+    struct quantizer q = {.opt = &opt, .c = c, .w = w, .report = report};
     enum osp_status st;
 
     TRY(weights_visit(w, &c->config, mark_slot, &q));

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "model/config.h"
+#include "model/convert.h"
 #include "model/quantize.h"
 #include "model/weight_table.h"
 #include "store/config_write.h"
@@ -23,7 +25,8 @@ enum {
 
 /* The source of the bytes of a tensor to be written. */
 enum source {
-    SOURCE_STORED,     /* unchanged, from the checkpoint */
+    SOURCE_DATA,       /* unchanged, from the checkpoint (of GGUF: converted when it is needed) */
+    SOURCE_SCALES,     /* the same for the scales of MXFP4 blocks */
     SOURCE_NEW_BLOCKS, /* quantized just before they are written */
     SOURCE_NEW_SCALES  /* from the quantization of the blocks before */
 };
@@ -37,7 +40,8 @@ struct saver {
 
     struct st_tensor *tensors; /* (n): tensors to be written */
     enum source *sources;      /* (n) */
-    struct tensor *slots;      /* (n): the bound source tensors */
+    struct tensor **slots;     /* (n): the bound source tensors, in weights */
+    struct tensor *held;       /* the slot that is loaded; NULL: none */
     size_t n;
     struct arena names;
 
@@ -49,7 +53,7 @@ struct saver {
 /* ---- the list ---- */
 
 static enum osp_status add(struct saver *s, const struct st_tensor *t, enum source source,
-                           const struct tensor *slot, const char *name)
+                           struct tensor *slot, const char *name)
 {
     char *kept = arena_try(&s->names, strlen(name) + 1);
     struct st_tensor *to = &s->tensors[s->n];
@@ -63,13 +67,13 @@ static enum osp_status add(struct saver *s, const struct st_tensor *t, enum sour
     for (int i = 0; i < t->n_dims; i++)
         to->size_bytes *= (size_t)t->dim[i];
     s->sources[s->n] = source;
-    s->slots[s->n++] = *slot;
+    s->slots[s->n++] = slot;
     return OSP_OK;
 }
 
 /* Adds blocks and scales, stored or new. */
 static enum osp_status add_mxfp4(struct saver *s, const struct weight_rule *rule, int layer,
-                                 const struct tensor *slot, bool is_new)
+                                 struct tensor *slot, bool is_new)
 {
     struct st_tensor t = {.dtype = ST_U8, .n_dims = slot->n_dims + 1};
     char name[WEIGHT_NAME_BYTES];
@@ -78,15 +82,13 @@ static enum osp_status add_mxfp4(struct saver *s, const struct weight_rule *rule
     memcpy(t.dim, slot->dim, sizeof slot->dim);
     t.dim[slot->n_dims - 1] = slot->dim[slot->n_dims - 1] / MXFP4_BLOCK;
     t.dim[slot->n_dims] = MXFP4_BLOCK_BYTES;
-    t.data = slot->data;
     weight_name(name, &s->target, layer, rule->names[CHECKPOINT_HF],
                 mxfp4_blocks_suffix(&s->target));
-    TRY(add(s, &t, is_new ? SOURCE_NEW_BLOCKS : SOURCE_STORED, slot, name));
+    TRY(add(s, &t, is_new ? SOURCE_NEW_BLOCKS : SOURCE_DATA, slot, name));
     t.n_dims--;
-    t.data = slot->scales;
     weight_name(name, &s->target, layer, rule->names[CHECKPOINT_HF],
                 mxfp4_scales_suffix(&s->target));
-    TRY(add(s, &t, is_new ? SOURCE_NEW_SCALES : SOURCE_STORED, slot, name));
+    TRY(add(s, &t, is_new ? SOURCE_NEW_SCALES : SOURCE_SCALES, slot, name));
 out:
     return st;
 }
@@ -97,8 +99,7 @@ static enum osp_status add_slot(void *ctx, const struct weight_rule *rule, int l
     struct saver *s = ctx;
     const bool is_new = (weight_rule_mxfp4_layer(rule) & s->new_mxfp4_layers) != 0;
     struct st_tensor t = {.dtype = slot->dtype == DTYPE_F32 ? ST_F32 : ST_BF16,
-                          .n_dims = slot->n_dims,
-                          .data = slot->data};
+                          .n_dims = slot->n_dims};
     char name[WEIGHT_NAME_BYTES];
 
     if (is_new || slot->dtype == DTYPE_MXFP4)
@@ -109,14 +110,12 @@ static enum osp_status add_slot(void *ctx, const struct weight_rule *rule, int l
         t.dim[2] = slot->dim[1];
     }
     weight_name(name, &s->target, layer, rule->names[CHECKPOINT_HF], "");
-    return add(s, &t, SOURCE_STORED, slot, name);
+    return add(s, &t, SOURCE_DATA, slot, name);
 }
 
 static enum osp_status list_tensors(struct saver *s)
 {
-    const size_t n_max =
-        TENSORS_PER_SLOT_MAX *
-        ((size_t)n_global_rules + (size_t)s->target.n_layers * (size_t)n_layer_rules);
+    const size_t n_max = TENSORS_PER_SLOT_MAX * weight_slots_max(&s->target);
     enum osp_status st;
 
     arena_init(&s->names, NAMES_BYTES_MAX);
@@ -137,9 +136,20 @@ static enum osp_status check_stop(const struct saver *s)
                : OSP_OK;
 }
 
+/* Loads a slot, and unloads the one before. */
+static enum osp_status hold(struct saver *s, struct tensor *slot)
+{
+    if (s->held == slot)
+        return OSP_OK;
+    if (s->held)
+        weight_unload(&s->weights, s->held);
+    s->held = slot;
+    return weight_load(&s->weights, slot, s->pool);
+}
+
 static enum osp_status make_fresh(struct saver *s, size_t index)
 {
-    const struct tensor *slot = &s->slots[index];
+    const struct tensor *slot = s->slots[index];
     struct quantize_job job = {.from = *slot, .file = s->checkpoint.path};
     const int64_t n = tensor_elements(slot);
     enum osp_status st;
@@ -159,17 +169,26 @@ out:
 static enum osp_status tensor_data(void *ctx, size_t index, const void **data)
 {
     struct saver *s = ctx;
+    struct tensor *slot = s->slots[index];
     enum osp_status st;
 
     TRY(check_stop(s));
-    if (s->sources[index] == SOURCE_NEW_BLOCKS)
+    TRY(hold(s, slot));
+    switch (s->sources[index]) {
+    case SOURCE_DATA:
+        *data = slot->data;
+        break;
+    case SOURCE_SCALES:
+        *data = slot->scales;
+        break;
+    case SOURCE_NEW_BLOCKS:
         TRY(make_fresh(s, index));
-    if (s->sources[index] == SOURCE_STORED)
-        *data = s->tensors[index].data;
-    else
-        *data =
-            s->fresh +
-            (s->sources[index] == SOURCE_NEW_SCALES ? tensor_elements(&s->slots[index]) / 2 : 0);
+        *data = s->fresh;
+        break;
+    case SOURCE_NEW_SCALES:
+        *data = s->fresh + tensor_elements(slot) / 2;
+        break;
+    }
 out:
     return st;
 }
@@ -198,6 +217,28 @@ static enum osp_status write_config(const struct saver *s, const struct staging_
 out:
     free(text);
     return st;
+}
+
+/* The small files of the source; of a GGUF file, which has none, its vocabulary. */
+static enum osp_status copy_files(const struct saver *s, const struct staging_dir *folder)
+{
+    const char *path = s->checkpoint.path;
+    char *text = NULL;
+    size_t n_bytes = 0;
+    enum osp_status st;
+
+    if (s->checkpoint.config.layout != CHECKPOINT_GGUF)
+        return aux_files_copy(folder, path, s->checkpoint.config.layout == CHECKPOINT_ORIGINAL);
+    if (!s->opt->tokenizer_json)
+        return OSP_OK;
+    st = s->opt->tokenizer_json(&text, &n_bytes, path);
+    if (st == OSP_OK)
+        st = staging_dir_write(folder, "tokenizer.json", text, n_bytes);
+    free(text);
+    if (st != OSP_ENOTFOUND)
+        return st;
+    log_warn("%s: %s; the new folder has no tokenizer.json", folder->path, fail_message());
+    return OSP_OK;
 }
 
 /* Checks that what was written is a valid checkpoint. */
@@ -230,8 +271,7 @@ static enum osp_status write_folder(struct saver *s, struct staging_dir *folder,
 
     s->total_bytes = shard_write_data_bytes(&shards);
     TRY(staging_dir_check_space(folder, s->total_bytes + SPARE_BYTES));
-    TRY(aux_files_copy(folder, s->checkpoint.path,
-                       s->checkpoint.config.layout == CHECKPOINT_ORIGINAL));
+    TRY(copy_files(s, folder));
     TRY(write_config(s, folder, report->mxfp4_layers));
     TRY(shard_write_all(&shards, folder));
     TRY(check_written(folder));

@@ -9,7 +9,10 @@ struct quantize_save_options {
     unsigned mxfp4_layers; /* enum mxfp4_layer */
     bool force;            /* replace an existing checkpoint */
     int64_t shard_bytes_max;
-    int n_threads;              /* 0 = all usable */
+    int n_threads; /* 0 = all usable */
+    /* Of a GGUF file, whose vocabulary is in its keys: gives the text of a tokenizer.json for
+     * the new folder, to free(). OSP_ENOTFOUND: the file has no vocabulary. */
+    enum osp_status (*tokenizer_json)(char **text, size_t *n_bytes, const char *path);
     const volatile int *stop;   /* a flag: not 0 = stop and leave nothing behind; may be NULL */
     load_progress_fn *progress; /* bytes written of all bytes; may be NULL */
     void *progress_ctx;

@@ -48,6 +48,8 @@ enum osp_status weights_check_scales(const struct checkpoint *c)
 {
     enum osp_status st = OSP_OK;
 
+    if (c->config.layout == CHECKPOINT_GGUF)
+        return OSP_OK;
     for (int i = 0; i < n_global_rules; i++)
         TRY(check_rule(c, &global_rules[i], -1));
     for (int layer = 0; layer < c->config.n_layers; layer++)

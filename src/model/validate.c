@@ -2,17 +2,46 @@
  * it. */
 #include "model/validate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "model/config.h"
+#include "model/convert.h"
 
 static const char *layout_of(const struct gptoss_config *c)
 {
     if (c->layout == CHECKPOINT_ORIGINAL)
         return "original";
+    if (c->layout == CHECKPOINT_GGUF)
+        return "gguf";
     return c->experts_are_mxfp4 ? "hf mxfp4" : "hf bf16";
+}
+
+/* The most frequent type first. */
+static void describe_types(char out[INSPECTION_TYPES_BYTES], const struct checkpoint *c)
+{
+    int64_t counts[N_ST_DTYPES] = {0};
+    size_t at = 0;
+
+    for (int i = 0; i < c->n_files; i++)
+        for (size_t t = 0; t < c->files[i].n_tensors; t++)
+            counts[c->files[i].tensors[t].dtype]++;
+    for (;;) {
+        int most = 0;
+
+        for (int i = 1; i < N_ST_DTYPES; i++)
+            most = counts[i] > counts[most] ? i : most;
+        if (counts[most] == 0)
+            break;
+        at +=
+            (size_t)snprintf(out + at, INSPECTION_TYPES_BYTES - at, "%s%lld %s", at > 0 ? ", " : "",
+                             (long long)counts[most], st_dtype_name((enum st_dtype)most));
+        if (at >= INSPECTION_TYPES_BYTES)
+            break;
+        counts[most] = 0;
+    }
 }
 
 static void describe(struct inspection *out, const struct checkpoint *c)
@@ -22,7 +51,7 @@ static void describe(struct inspection *out, const struct checkpoint *c)
     out->n_files = c->n_files;
     out->n_tensors = c->n_tensors;
     out->file_bytes = c->file_bytes;
-    out->data_bytes = c->data_bytes;
+    describe_types(out->types, c);
     out->config = c->config;
     for (int i = 0; i < c->config.n_layers; i++)
         out->n_sliding_layers += c->config.layer_is_sliding[i];
@@ -38,6 +67,8 @@ static enum osp_status check_all(struct inspection *out, const struct checkpoint
     TRY(weights_bind(&weights, c, &out->weights));
     if (opt->read_all)
         TRY(checkpoint_prefetch(c, 0, opt->progress, opt->progress_ctx));
+    if (opt->read_all)
+        TRY(weights_check_values(&weights, 0, opt->progress, opt->progress_ctx));
     TRY(weights_check_scales(c));
 out:
     weights_release(&weights);

@@ -5,18 +5,24 @@
 
 #include "model/weights.h"
 
+enum { INSPECTION_TYPES_BYTES = 256 };
+
 struct inspection {
-    char *folder; /* the folder with config.json, possibly original/ inside the given one; owned */
-    const char *layout; /* "hf mxfp4", "hf bf16", "original" */
+    char *
+        folder; /* the folder with config.json, possibly original/ inside the given one, or the GGUF
+                     file; owned */
+    const char *layout; /* "hf mxfp4", "hf bf16", "original", "gguf" */
     int n_files, n_sliding_layers;
-    int64_t n_tensors, file_bytes, data_bytes;
+    int64_t n_tensors, file_bytes;
+    char types[INSPECTION_TYPES_BYTES]; /* of the stored tensors: "289 F32, 98 Q8_0, 72 MXFP4" */
     struct gptoss_config config;
     struct weights_report weights;
 };
 
 struct inspect_options {
     const char *path;
-    bool read_all; /* read every byte, with progress; else only headers and scales */
+    bool
+        read_all; /* read every byte and check the values of GGUF, with progress; else headers and scales */
     load_progress_fn *progress;
     void *progress_ctx;
 };

@@ -19,7 +19,9 @@ enum part { PART_EMBED, PART_HEAD, PART_ATTN, PART_ROUTER, PART_EXPERTS, PART_NO
 
 struct weight_rule {
     size_t slot; /* offset of its tensor in struct weights or struct layer_weights */
-    const char *names[N_CHECKPOINT_LAYOUTS]; /* NULL: does not exist in that layout */
+    /* NULL: does not exist in that layout. Of GGUF: "a|b", one of these (llama.cpp's name, Ollama's
+     * name); "a+b", both, whose rows alternate in the slot, a's first. */
+    const char *names[N_CHECKPOINT_LAYOUTS];
     enum weight_kind weight_kind;
     enum letter shape[3];
     enum part part;
@@ -28,8 +30,8 @@ struct weight_rule {
 extern const struct weight_rule global_rules[], layer_rules[];
 extern const int n_global_rules, n_layer_rules;
 
-/* The tensor's name in the layout of this checkpoint, without prefix; NULL: the checkpoint has no
- * such tensor. */
+/* The tensor's name in the layout of this checkpoint, without prefix (of GGUF: as in the table);
+ * NULL: the checkpoint has no such tensor. */
 const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c);
 
 /* The layer (enum mxfp4_layer) that this matrix belongs to; MXFP4_NONE if it is never MXFP4. */
@@ -52,6 +54,9 @@ typedef enum osp_status weight_visit_fn(void *ctx, const struct weight_rule *rul
                                         struct tensor *slot);
 CHECKED enum osp_status weights_visit(struct weights *w, const struct gptoss_config *c,
                                       weight_visit_fn *visit, void *ctx);
+
+/* The most slots that the weights of this config have. */
+size_t weight_slots_max(const struct gptoss_config *c);
 
 /* Suffixes of the names of a matrix's MXFP4 blocks and scales. */
 const char *mxfp4_blocks_suffix(const struct gptoss_config *c);

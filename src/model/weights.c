@@ -7,16 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "model/weight_table.h"
-
-struct binder {
-    const struct checkpoint *c;
-    struct weights *w;
-    int64_t letters[N_LETTERS];
-    bool *seen;           /* (all tensors of all files, in order): bound to a slot */
-    int64_t copied_bytes; /* of misaligned tensors */
-    int64_t part_bytes[N_PARTS];
-    int64_t part_elements[N_PARTS];
-};
+#include "model/weights_bind.h"
 
 /* A tensor that a rule expects in the files. */
 struct wanted {
@@ -29,7 +20,7 @@ struct wanted {
 
 /* ---- one tensor of the file ---- */
 
-static void mark_seen(struct binder *b, const struct st_file *file, const struct st_tensor *t)
+void binder_mark_seen(struct binder *b, const struct st_file *file, const struct st_tensor *t)
 {
     size_t first = 0;
 
@@ -117,7 +108,7 @@ static enum osp_status take(struct binder *b, const struct wanted *want, const c
     TRY(check_dtype(file, t, want));
     TRY(check_shape(file, t, want));
     TRY(align_data(b, t, data));
-    mark_seen(b, file, t);
+    binder_mark_seen(b, file, t);
     b->part_bytes[want->part] += (int64_t)t->size_bytes;
     *dtype = t->dtype;
 out:
@@ -135,8 +126,7 @@ static int count_dims(const enum letter shape[3])
     return n;
 }
 
-/* The tensor as the model sees it: the rule's shape, without data. */
-static struct tensor shape_tensor(struct binder *b, const struct weight_rule *rule)
+struct tensor binder_shape(struct binder *b, const struct weight_rule *rule)
 {
     struct tensor t = {.n_dims = count_dims(rule->shape)};
 
@@ -174,7 +164,7 @@ static enum osp_status bind_plain(struct binder *b, const struct weight_rule *ru
 {
     const struct gptoss_config *c = &b->c->config;
     const char *name = weight_rule_name(rule, c);
-    struct tensor t = shape_tensor(b, rule);
+    struct tensor t = binder_shape(b, rule);
     struct wanted want = want_plain(rule, &t);
     char blocks_name[WEIGHT_NAME_BYTES];
     enum st_dtype dtype = ST_BF16;
@@ -199,7 +189,7 @@ static enum osp_status bind_mxfp4(struct binder *b, const struct weight_rule *ru
 {
     const struct gptoss_config *c = &b->c->config;
     const char *name = weight_rule_name(rule, c);
-    struct tensor t = shape_tensor(b, rule);
+    struct tensor t = binder_shape(b, rule);
     struct wanted want = {.dtype = ST_U8, .other_dtype = ST_U8, .part = rule->part};
     char bf16_name[WEIGHT_NAME_BYTES];
     enum st_dtype dtype;
@@ -230,7 +220,7 @@ static enum osp_status bind_transposed(struct binder *b, const struct weight_rul
 {
     const struct gptoss_config *c = &b->c->config;
     const char *name = weight_rule_name(rule, c);
-    struct tensor t = shape_tensor(b, rule);
+    struct tensor t = binder_shape(b, rule);
     struct wanted want = {.dtype = ST_BF16, .other_dtype = ST_BF16, .part = rule->part};
     char blocks_name[WEIGHT_NAME_BYTES];
     enum st_dtype dtype;
@@ -258,6 +248,8 @@ static enum osp_status bind_rule(struct binder *b, const struct weight_rule *rul
 
     if (!weight_rule_name(rule, &b->c->config))
         return OSP_OK;
+    if (b->c->config.layout == CHECKPOINT_GGUF)
+        return bind_gguf(b, rule, layer, base);
     if (weight_rule_is_mxfp4(rule, &b->c->config))
         return bind_mxfp4(b, rule, layer, slot);
     if (rule->weight_kind == WEIGHT_EXPERTS)
@@ -336,6 +328,12 @@ static void write_report(const struct binder *b, struct weights_report *out)
         out->n_active_parameters -= b->part_elements[PART_EMBED];
 }
 
+int64_t weights_report_bytes(const struct weights_report *r)
+{
+    return r->embed_bytes + r->head_bytes + r->attn_bytes + r->router_bytes + r->experts_bytes +
+           r->norm_bytes;
+}
+
 enum osp_status weights_bind(struct weights *out, const struct checkpoint *c,
                              struct weights_report *report)
 {
@@ -346,6 +344,8 @@ enum osp_status weights_bind(struct weights *out, const struct checkpoint *c,
     weight_letters(b.letters, &c->config);
     TRY(mem_try_array(&out->layers, (size_t)c->config.n_layers, sizeof *out->layers, "layers"));
     TRY(mem_try_array(&out->copies, (size_t)c->n_tensors, sizeof *out->copies, "copies"));
+    TRY(mem_try_array(&out->sources, weight_slots_max(&c->config), sizeof *out->sources,
+                      "sources of weights"));
     TRY(mem_try_array(&b.seen, (size_t)c->n_tensors, sizeof *b.seen, "tensor marks"));
     TRY(bind_all(&b));
     TRY(check_surplus(&b));
@@ -363,7 +363,10 @@ void weights_release(struct weights *w)
 {
     for (int i = 0; i < w->n_copies; i++)
         free(w->copies[i]);
+    for (int i = 0; i < w->n_sources; i++)
+        free(w->sources[i].memory);
     free(w->copies);
+    free(w->sources);
     free(w->quantized);
     free(w->layers);
     memset(w, 0, sizeof *w);

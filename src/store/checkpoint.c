@@ -4,7 +4,7 @@
 
 #include "store/checkpoint_reader.h"
 
-static const struct checkpoint_reader *const readers[] = {&safetensors_reader};
+static const struct checkpoint_reader *const readers[] = {&gguf_reader, &safetensors_reader};
 
 enum osp_status checkpoint_files_alloc(struct checkpoint *c, int n)
 {
@@ -76,9 +76,10 @@ static enum osp_status find_reader(char **place, const struct checkpoint_reader 
     if (*place)
         return OSP_OK;
     if (path_is_folder(path))
-        st = fail(OSP_ENOTFOUND, "%s: no config.json in this folder or in its original/", path);
+        st = fail(OSP_ENOTFOUND,
+                  "%s: no config.json in this folder or in its original/, and no GGUF file", path);
     else
-        st = fail(OSP_ENOTFOUND, "%s: no such folder", path);
+        st = fail(OSP_ENOTFOUND, "%s: no such folder or file", path);
 out:
     return st;
 }

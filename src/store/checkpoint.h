@@ -10,22 +10,23 @@
 enum { CHECKPOINT_TENSORS_MAX = 1 << 18 };
 
 struct checkpoint {
-    char *path; /* the folder with config.json and the shards */
+    char *path; /* the folder with config.json and the shards, or the (first) GGUF file */
     struct gptoss_config config;
     struct st_file *files;
     int n_files;
     int64_t n_tensors;
-    int64_t data_bytes; /* of all tensors */
+    int64_t data_bytes; /* of all tensors as stored */
     int64_t file_bytes; /* of all files, headers included */
 };
 
 /* Progress of a long load: called from the opening thread; may be NULL. */
 typedef void load_progress_fn(void *ctx, int64_t done_bytes, int64_t total_bytes);
 
-/* Opens folder `path`: HF layout with or without an index, or original/. A folder with only an
- * original/ inside is followed. Checks the index against the shards: every listed tensor must be in
- * its file, none may be unlisted or duplicate, and the total size must match. Files of subfolders
- * (original/, metal/) are never mixed in. */
+/* Opens `path`: a folder in the HF layout with or without an index, or original/; a folder with
+ * only an original/ inside is followed; a GGUF file, or a folder with GGUF and no safetensors.
+ * Checks the index against the shards: every listed tensor must be in its file, none may be
+ * unlisted or duplicate, and the total size must match. Of a split GGUF model, any part may be
+ * named; all must be there. Files of subfolders (original/, metal/) are never mixed in. */
 CHECKED enum osp_status checkpoint_open(struct checkpoint *out, const char *path);
 void checkpoint_close(struct checkpoint *c); /* accepts a zeroed checkpoint */
 const struct st_tensor *checkpoint_find(const struct checkpoint *c, const char *name,

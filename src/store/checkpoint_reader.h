@@ -12,7 +12,7 @@ struct checkpoint_reader {
     enum osp_status (*open)(struct checkpoint *out);
 };
 
-extern const struct checkpoint_reader safetensors_reader;
+extern const struct checkpoint_reader gguf_reader, safetensors_reader;
 
 /* Makes place for n files. */
 CHECKED enum osp_status checkpoint_files_alloc(struct checkpoint *c, int n);

@@ -69,7 +69,7 @@ static void set_quantization(json_t *config, unsigned mxfp4_layers)
     json_object_set_new(config, "quantization_config", dict);
 }
 
-/* ---- from original/ ---- */
+/* ---- from original/ and GGUF ---- */
 
 /* A float with the fewest of 6 to 9 digits that read back as the same float: 1e-05 and not
  * 9.99999974737875e-06. */
@@ -108,6 +108,15 @@ static json_t *layer_types_of(const struct gptoss_config *c)
     return list;
 }
 
+static json_t *stop_ids_of(const struct gptoss_config *c)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < c->n_stop_ids; i++)
+        json_array_append_new(list, json_integer(c->stop_ids[i]));
+    return list;
+}
+
 /* X(key, member) */
 #define INT_KEYS(X)                                                                                \
     X("num_hidden_layers", n_layers)                                                               \
@@ -143,10 +152,12 @@ static json_t *hf_config_of(const struct gptoss_config *c)
     json_object_set_new(o, "rope_theta", json_real(c->rope_theta));
     json_object_set_new(o, "rope_scaling", make_rope(c));
     json_object_set_new(o, "tie_word_embeddings", json_boolean(c->tied_embeddings));
+    if (c->n_stop_ids > 0)
+        json_object_set_new(o, "eos_token_id", stop_ids_of(c));
     return o;
 }
 
-/* ---- both layouts ---- */
+/* ---- all layouts ---- */
 
 enum osp_status config_write(char **out, const struct gptoss_config *c, const char *folder,
                              unsigned mxfp4_layers)

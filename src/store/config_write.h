@@ -1,5 +1,5 @@
 /* The config.json of a new checkpoint: the config of its source with another quantization_config. A
- * source in the original/ layout is converted to the Hugging Face layout. */
+ * source in the original/ layout, or in GGUF, is converted to the Hugging Face layout. */
 #ifndef STORE_CONFIG_WRITE_H
 #define STORE_CONFIG_WRITE_H
 

@@ -24,6 +24,7 @@ enum {
 enum checkpoint_layout {
     CHECKPOINT_HF,       /* config.json of Transformers, safetensors */
     CHECKPOINT_ORIGINAL, /* openai's original/: other names and config keys, safetensors */
+    CHECKPOINT_GGUF,     /* keys and names of llama.cpp or Ollama, GGUF */
     N_CHECKPOINT_LAYOUTS
 };
 

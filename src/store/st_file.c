@@ -7,11 +7,14 @@
 
 static const struct {
     const char *name;
-    size_t size_bytes;
+    size_t n_bytes;
+    int n_values;
 } dtypes[] = {
-#define ST_DTYPE_ROW(name, bytes) {#name, bytes},
-    ST_DTYPE_LIST(ST_DTYPE_ROW)
+#define ST_DTYPE_ROW(name, bytes)                   {#name, bytes, 1},
+#define ST_BLOCK_ROW(name, text, id, values, bytes) {text, bytes, values},
+    ST_DTYPE_LIST(ST_DTYPE_ROW) ST_BLOCK_LIST(ST_BLOCK_ROW)
 #undef ST_DTYPE_ROW
+#undef ST_BLOCK_ROW
 };
 
 const char *st_dtype_name(enum st_dtype dtype)
@@ -21,7 +24,12 @@ const char *st_dtype_name(enum st_dtype dtype)
 
 size_t st_dtype_bytes(enum st_dtype dtype)
 {
-    return dtypes[dtype].size_bytes;
+    return dtypes[dtype].n_bytes;
+}
+
+int st_dtype_values(enum st_dtype dtype)
+{
+    return dtypes[dtype].n_values;
 }
 
 char *st_shape_text(char out[ST_SHAPE_TEXT_BYTES], const int64_t *dim, int n_dims)

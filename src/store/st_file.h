@@ -15,7 +15,7 @@ enum {
     ST_NAME_BYTES_MAX = 256 /* gpt-oss's longest has 52; keeps messages readable */
 };
 
-/* X(name in the file, bytes per element) */
+/* The dtypes of safetensors. X(name in the file, bytes per element) */
 #define ST_DTYPE_LIST(X)                                                                           \
     X(BOOL, 1)                                                                                     \
     X(U8, 1)                                                                                       \
@@ -34,13 +34,35 @@ enum {
     X(U64, 8)                                                                                      \
     X(F64, 8)
 
+/* The block types of GGUF: a block of values has its scale with it (ggml_blocks.h). X(name,
+ * text, id in the file, values of a block, bytes of a block). Ollama's MXFP4 has the nibbles in
+ * the order of safetensors. */
+#define ST_BLOCK_LIST(X)                                                                           \
+    X(Q4_0, "Q4_0", 2, 32, 18)                                                                     \
+    X(Q4_1, "Q4_1", 3, 32, 20)                                                                     \
+    X(MXFP4_OLLAMA, "MXFP4 (Ollama)", 4, 32, 17)                                                   \
+    X(Q5_0, "Q5_0", 6, 32, 22)                                                                     \
+    X(Q5_1, "Q5_1", 7, 32, 24)                                                                     \
+    X(Q8_0, "Q8_0", 8, 32, 34)                                                                     \
+    X(Q4_K, "Q4_K", 12, 256, 144)                                                                  \
+    X(Q5_K, "Q5_K", 13, 256, 176)                                                                  \
+    X(Q6_K, "Q6_K", 14, 256, 210)                                                                  \
+    X(IQ4_NL, "IQ4_NL", 20, 32, 18)                                                                \
+    X(MXFP4, "MXFP4", 39, 32, 17)
+
 enum st_dtype {
-#define ST_DTYPE_ENUM(name, bytes) ST_##name,
-    ST_DTYPE_LIST(ST_DTYPE_ENUM) N_ST_DTYPES
+#define ST_DTYPE_ENUM(name, bytes)                   ST_##name,
+#define ST_BLOCK_ENUM(name, text, id, values, bytes) ST_##name,
+    ST_DTYPE_LIST(ST_DTYPE_ENUM) N_SAFETENSORS_DTYPES,
+    ST_BEFORE_BLOCKS = N_SAFETENSORS_DTYPES - 1, /* no gap in the numbers */
+    ST_BLOCK_LIST(ST_BLOCK_ENUM) N_ST_DTYPES
 #undef ST_DTYPE_ENUM
+#undef ST_BLOCK_ENUM
 };
 const char *st_dtype_name(enum st_dtype dtype);
+/* Bytes of an element, or of a block and the number of its values, which is 1 for an element. */
 size_t st_dtype_bytes(enum st_dtype dtype);
+int st_dtype_values(enum st_dtype dtype);
 
 struct st_tensor {
     const char *name; /* owned by the file */

@@ -112,7 +112,7 @@ static enum osp_status read_dtype(const struct header *h, struct st_tensor *t, c
     if (!json_is_string(json))
         return fail(OSP_EFORMAT, "%s: tensor %s: dtype is %s, expected a string", h->file->path,
                     t->name, json_type_name(json));
-    for (int i = 0; i < N_ST_DTYPES; i++)
+    for (int i = 0; i < N_SAFETENSORS_DTYPES; i++)
         if (strcmp(st_dtype_name((enum st_dtype)i), json_string_value(json)) == 0) {
             t->dtype = (enum st_dtype)i;
             return OSP_OK;

@@ -176,7 +176,8 @@ struct bench_process {
 bool bench_process_read(struct bench_process *out, int pid);
 
 /* Identifies the measured weights: a hash of the model's name and layers, config.json, and the
- * names and sizes of the checkpoint's files, not of their contents. */
+ * names and sizes of the checkpoint's files, not of their contents; of GGUF, the sizes. folder: the
+ * checkpoint's folder or GGUF file. */
 void bench_model_hash(char out[17], const char *folder, const char *name, int n_layers);
 
 /* ---- reports ---- */

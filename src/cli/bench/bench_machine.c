@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/gguf_files.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/pool.h"
@@ -203,6 +204,25 @@ static uint64_t mix_sizes(uint64_t hash, const char *folder)
     return hash;
 }
 
+/* The sizes of all parts of a GGUF model. */
+static uint64_t mix_parts(uint64_t hash, const char *file)
+{
+    size_t n_prefix;
+    int number, count = 1;
+
+    if (!gguf_split_parse(file, &n_prefix, &number, &count))
+        count = 1;
+    for (int i = 1; i <= count; i++) {
+        char *path = gguf_split_path(file, i);
+        struct stat info;
+        long long n_bytes = stat(path, &info) == 0 ? (long long)info.st_size : 0;
+
+        hash = hash_bytes(hash, &n_bytes, sizeof n_bytes);
+        free(path);
+    }
+    return hash;
+}
+
 void bench_model_hash(char out[17], const char *folder, const char *name, int n_layers)
 {
     uint64_t hash = hash_bytes(HASH_INIT, name, strlen(name));
@@ -210,6 +230,11 @@ void bench_model_hash(char out[17], const char *folder, const char *name, int n_
     size_t n_bytes;
 
     hash = hash_bytes(hash, &n_layers, sizeof n_layers);
+    if (path_is_file(folder)) {
+        snprintf(out, 17, "%016llx", (unsigned long long)mix_parts(hash, folder));
+        free(path);
+        return;
+    }
     if (path_is_file(path) && file_read(&config, &n_bytes, path, CONFIG_BYTES_MAX) == OSP_OK)
         hash = hash_bytes(hash, config, n_bytes);
     snprintf(out, 17, "%016llx", (unsigned long long)mix_sizes(hash, folder));

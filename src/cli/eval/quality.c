@@ -113,7 +113,7 @@ static enum osp_status add_built_in(struct osp_quality *q, const struct osp_mode
     enum osp_status st = OSP_OK;
 
     osp_model_get_info(model, &info);
-    path = path_join(info.path, "eval.jsonl");
+    path = path_beside(info.path, "eval.jsonl");
     for (size_t i = 0; i < QUALITY_N_TEXTS; i++) {
         TRY(add_plain(q, t, QUALITY_TEXTS[i], strlen(QUALITY_TEXTS[i]), 0));
         log_progress(opt, "text", i + 1, QUALITY_N_TEXTS);

@@ -12,16 +12,15 @@
 
 #define ATTENTION_BACKEND "attention-backend"
 
-static enum osp_status no_folder(const char *path)
+static enum osp_status check_exists(const char *path)
 {
+    if (path == NULL || path_is_folder(path) || path_is_file(path))
+        return OSP_OK;
     if (str_ends_with(path, ".gguf"))
-        return fail(OSP_EUNSUPPORTED,
-                    "%s: osprey does not read GGUF files; download the original checkpoint, for "
-                    "example with: hf download openai/gpt-oss-20b --local-dir gpt-oss-20b",
-                    path);
+        return fail(OSP_ENOTFOUND, "%s: no such file", path);
     return fail(OSP_ENOTFOUND,
                 "%s: no such folder; a checkpoint is a folder with config.json and "
-                ".safetensors files",
+                ".safetensors files, or a GGUF file",
                 path);
 }
 
@@ -35,7 +34,9 @@ const char *model_args_cache_name(const struct model_args *args,
 {
     const char *given = path_arg(args, positional);
 
-    return given && !path_is_folder(given) && model_cache_is_name(given) ? given : NULL;
+    return given && !path_is_folder(given) && !path_is_file(given) && model_cache_is_name(given)
+               ? given
+               : NULL;
 }
 
 enum osp_status model_args_path(const char **out, const struct model_args *args,
@@ -47,7 +48,7 @@ enum osp_status model_args_path(const char **out, const struct model_args *args,
 
     *out = path_arg(args, positional);
     if (name == NULL)
-        return *out == NULL || path_is_folder(*out) ? OSP_OK : no_folder(*out);
+        return check_exists(*out);
     free(found);
     st = model_cache_find(&found, name, args->download_dir, args->revision);
     *out = found;

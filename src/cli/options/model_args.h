@@ -21,16 +21,17 @@ struct model_args {
 
 #define MODEL_PATH_ROWS(T, m)                                                                      \
     TEXT_ROW(T, m.options.path, "model", "-m,--model-path", "FOLDER",                              \
-             "folder with a checkpoint (Hugging Face or original layout), or the name of a "       \
-             "model in the local Hugging Face cache; same as the argument MODEL (default: the "    \
-             "bundled osprey-nano)"),                                                              \
+             "folder with a checkpoint (Hugging Face or original layout), a GGUF file, or the "    \
+             "name of a model in the local Hugging Face cache; same as the argument MODEL "        \
+             "(default: the bundled osprey-nano)"),                                                \
         TEXT_ROW(T, m.revision, "revision", NULL, "NAME",                                          \
                  "branch, tag or commit of the model in the Hugging Face cache (default main)"),   \
         TEXT_ROW(T, m.download_dir, "download-dir", NULL, "FOLDER",                                \
                  "the Hugging Face cache (default: $HF_HUB_CACHE, $HF_HOME/hub or "                \
                  "~/.cache/huggingface/hub)"),                                                     \
         TEXT_ROW(T, m.options.tokenizer, "tokenizer", NULL, "FILE",                                \
-                 "tokenizer.json or a .tiktoken file (default: in the checkpoint's folder)")
+                 "tokenizer.json, a .tiktoken or a GGUF file (default: in the checkpoint's "       \
+                 "folder, or in its GGUF file)")
 
 #define MODEL_SIZE_ROWS(T, m)                                                                      \
     LIMIT_ROW(T, m.options.context_tokens_max, "max-model-len",                                    \
@@ -96,7 +97,7 @@ struct model_args {
 /* Generated weights instead of a checkpoint, for measurements. */
 #define MODEL_DUMMY_ROWS(T, m)                                                                     \
     TEXT_ROW(T, m.options.load_format, "load-format", NULL, "FORMAT",                              \
-             "auto, safetensors, or dummy (generated weights with the shape of --shape, no "       \
+             "auto, safetensors, gguf, or dummy (generated weights with the shape of --shape, no " \
              "checkpoint); vLLM's fastsafetensors, instanttensor and runai_streamer are read "     \
              "as safetensors (default auto)"),                                                     \
         TEXT_ROW(T, m.options.dummy_shape, "shape", NULL, "NAME",                                  \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/gguf_files.h"
 #include "base/memory.h"
 #include "base/str.h"
 
@@ -86,11 +87,14 @@ static enum osp_status find_snapshot(char **out, const char *name, const char *m
         *out = folder;
         folder = NULL;
     } else {
+        TRY(gguf_in_folder(out, folder));
+    }
+    if (!*out)
         st = fail(OSP_ENOTFOUND,
                   "%s: the local Hugging Face cache has no config.json of revision %s (expected "
-                  "%s); run hf download %s",
+                  "%s) and no GGUF file; run hf download %s",
                   name, revision, config, name);
-    }
+out:
     free(commit);
     free(snapshots);
     free(folder);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "serve/core/routes.h"
 #include "serve/fields/json_types.h"
 #include "serve/ollama/ollama.h"
@@ -65,8 +66,10 @@ static void put_details(struct buf *out, const struct osp_model_info *m)
 {
     const double n = (double)m->n_parameters;
 
-    buf_puts(out, "\"details\":{\"parent_model\":\"\",\"format\":\"safetensors\",\"family\":"
-                  "\"" FAMILY "\",\"families\":[\"" FAMILY "\"],");
+    buf_printf(out,
+               "\"details\":{\"parent_model\":\"\",\"format\":\"%s\",\"family\":\"" FAMILY
+               "\",\"families\":[\"" FAMILY "\"],",
+               path_is_file(m->path) ? "gguf" : "safetensors");
     buf_printf(out, "\"parameter_size\":\"%.1f%c\",\"quantization_level\":\"%s\"",
                n < 1e9 ? n / 1e6 : n / 1e9, n < 1e9 ? 'M' : 'B', quantization(m));
     buf_printf(out, ",\"context_length\":%d,\"embedding_length\":%d}", m->context_tokens_max,

@@ -8,6 +8,8 @@
 
 #include "base/cancel.h"
 #include "base/file.h"
+#include "base/gguf.h"
+#include "base/gguf_files.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "text/token/bpe.h"
@@ -75,11 +77,17 @@ static enum osp_status find_special_ids(struct tokenizer *t)
     return OSP_OK;
 }
 
-/* tokenizer.json is an object; no line of a .tiktoken file begins with a brace. */
-static enum osp_status read_vocab(struct tokenizer *t, const char *data, size_t n_bytes)
+/* tokenizer.json is an object; no line of a .tiktoken file begins with a brace. The limit is not
+ * for GGUF, whose keys are before gigabytes of tensors. */
+static enum osp_status read_vocab(struct tokenizer *t, const char *path, const char *data,
+                                  size_t n_bytes)
 {
     size_t n_blank = 0;
 
+    if (gguf_is((const unsigned char *)data, n_bytes))
+        return vocab_read_gguf(&t->vocab, &t->specials, path, data, n_bytes);
+    if (n_bytes > FILE_BYTES_MAX)
+        return fail(OSP_ELIMIT, "tokenizer has %zu bytes, limit is %d", n_bytes, FILE_BYTES_MAX);
     while (n_blank < n_bytes && strchr(" \t\r\n", data[n_blank]) && data[n_blank])
         n_blank++;
     if (n_blank < n_bytes && data[n_blank] == '{')
@@ -94,10 +102,7 @@ static enum osp_status open_file(struct tokenizer **out, const char *path)
     enum osp_status st;
 
     TRY(file_map_open(&map, path));
-    if (map.size_bytes > FILE_BYTES_MAX)
-        TRY(fail(OSP_ELIMIT, "tokenizer has %zu bytes, limit is %d", map.size_bytes,
-                 FILE_BYTES_MAX));
-    TRY(read_vocab(t, (const char *)map.data, map.size_bytes));
+    TRY(read_vocab(t, path, (const char *)map.data, map.size_bytes));
     TRY(name_reserved(t));
     TRY(specials_sort(&t->specials));
     TRY(find_special_ids(t));
@@ -109,31 +114,38 @@ out:
     return st;
 }
 
-/* Returns the path of the tokenizer file in this folder, to free(), or NULL. */
-static char *file_in_folder(const char *folder)
+/* Sets *out to the path of the tokenizer file in this folder, to free(), or NULL. */
+static enum osp_status file_in_folder(char **out, const char *folder)
 {
     static const char *const names[] = {"tokenizer.json", "o200k_base.tiktoken"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char *path = path_join(folder, names[i]);
 
+        *out = path;
         if (path_is_file(path))
-            return path;
+            return OSP_OK;
         free(path);
     }
-    return NULL;
+    return gguf_in_folder(out, folder);
 }
 
 enum osp_status tokenizer_open(struct tokenizer **out, const char *path)
 {
-    char *file = path_is_folder(path) ? file_in_folder(path) : mem_strdup(path);
-    enum osp_status st;
+    char *file = NULL;
+    enum osp_status st = OSP_OK;
 
+    if (path_is_folder(path))
+        TRY(file_in_folder(&file, path));
+    else
+        file = mem_strdup(path);
     if (!file)
-        return fail(OSP_ENOTFOUND, "%s: has neither tokenizer.json nor o200k_base.tiktoken", path);
+        return fail(OSP_ENOTFOUND,
+                    "%s: has neither tokenizer.json nor o200k_base.tiktoken nor a GGUF file", path);
     st = open_file(out, file);
     if (st != OSP_OK && !strstr(fail_message(), file))
         fail_prefix(st, "%s", file);
+out:
     free(file);
     return st;
 }
@@ -148,6 +160,11 @@ void tokenizer_close(struct tokenizer *t)
 }
 
 /* ---- queries ---- */
+
+const struct vocab *tokenizer_vocab(const struct tokenizer *t)
+{
+    return &t->vocab;
+}
 
 int32_t tokenizer_size(const struct tokenizer *t)
 {

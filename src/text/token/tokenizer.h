@@ -1,5 +1,6 @@
-/* Bytes <-> tokens: vocabulary, pre-tokenisation and byte-pair merges of o200k_harmony, read from a
- * tokenizer.json or a .tiktoken file. Immutable after opening, so that threads may share it. */
+/* Bytes <-> tokens: vocabulary, pre-tokenisation and byte-pair merges of o200k_harmony, read
+ * from a tokenizer.json, a .tiktoken or a GGUF file. Immutable after opening, so that threads
+ * may share it. */
 #ifndef TEXT_TOKEN_TOKENIZER_H
 #define TEXT_TOKEN_TOKENIZER_H
 
@@ -11,6 +12,7 @@
 #include "base/status.h"
 
 struct tokenizer;
+struct vocab;
 
 /* Control tokens that Harmony requires. X(member, text) */
 #define SPECIAL_LIST(X)                                                                            \
@@ -31,9 +33,12 @@ struct special_ids {
 };
 
 /* Opens a tokenizer.json, a .tiktoken file (o200k_harmony's specials are then added with their
- * published ids), or a folder that contains one of them. */
+ * published ids), a GGUF file, or a folder that contains one of them. */
 CHECKED enum osp_status tokenizer_open(struct tokenizer **out, const char *path);
 void tokenizer_close(struct tokenizer *t); /* accepts NULL */
+
+/* The vocabulary, for tokenizer_write.c. */
+const struct vocab *tokenizer_vocab(const struct tokenizer *t);
 
 /* Ids are 0..size-1; some ids above the ordinary ones may be undefined. */
 int32_t tokenizer_size(const struct tokenizer *t);

@@ -17,7 +17,7 @@ bool vocab_lists_find(struct vocab_lists *out, const char *text, size_t n_bytes)
 
 /* Writes the bytes of a string in byte-level form, with JSON escapes, and returns their number. -1
  * if a character does not stand for a byte or there are more than VOCAB_TOKEN_BYTES_MAX. */
-int byte_level_decode(char out[VOCAB_TOKEN_BYTES_MAX], struct json_span string);
+int vocab_json_decode(char out[VOCAB_TOKEN_BYTES_MAX], struct json_span string);
 
 CHECKED enum osp_status vocab_list_count(const struct vocab_lists *lists, size_t *n_tokens);
 /* Defines the ordinary tokens of a vocabulary whose capacity is at least the bytes of the list. */

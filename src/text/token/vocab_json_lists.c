@@ -1,69 +1,28 @@
 /* Finds the lists of a tokenizer.json and reads its vocabulary: "token in byte-level form": id. */
-#include <pthread.h>
 #include <string.h>
 
+#include "text/token/byte_level.h"
 #include "text/token/vocab_json.h"
 
 enum {
-    SHOWN_CHARS = 80,         /* of an unexpected value in a message */
-    BYTE_LEVEL_CHARS = 0x144, /* all code points that stand for a byte are below it */
-    CHARACTER_BYTES_MAX = 6   /* of a character as an escape */
+    SHOWN_CHARS = 80,       /* of an unexpected value in a message */
+    CHARACTER_BYTES_MAX = 6 /* of a character as an escape */
 };
 
 /* ---- byte-level form ---- */
 
-static int16_t byte_table[BYTE_LEVEL_CHARS]; /* -1: does not stand for a byte */
-static pthread_once_t byte_table_once = PTHREAD_ONCE_INIT;
-
-/* Printable bytes stand for themselves; the others, in order, are U+0100 and up. */
-static void fill_byte_table(void)
-{
-    int next = 0x100;
-
-    for (int i = 0; i < BYTE_LEVEL_CHARS; i++)
-        byte_table[i] = -1;
-    for (int byte = 0; byte < 256; byte++) {
-        const bool is_hidden = byte <= 32 || (byte >= 127 && byte <= 160) || byte == 173;
-
-        byte_table[is_hidden ? next++ : byte] = (int16_t)byte;
-    }
-}
-
-/* All of these characters have one or two bytes. */
-static int decode_utf8(char *out, const char *text, size_t n_bytes)
-{
-    const unsigned char *at = (const unsigned char *)text, *end = at + n_bytes;
-    int n = 0;
-
-    for (; at < end; at++) {
-        unsigned code_point = *at;
-
-        if (code_point >= 0x80) {
-            if (code_point < 0xC2 || code_point > 0xDF || end - at < 2 || (at[1] & 0xC0) != 0x80)
-                return -1;
-            code_point = (code_point & 0x1F) << 6 | (*++at & 0x3F);
-        }
-        if (code_point >= BYTE_LEVEL_CHARS || byte_table[code_point] < 0 ||
-            n == VOCAB_TOKEN_BYTES_MAX)
-            return -1;
-        out[n++] = (char)byte_table[code_point];
-    }
-    return n;
-}
-
-int byte_level_decode(char out[VOCAB_TOKEN_BYTES_MAX], struct json_span string)
+int vocab_json_decode(char out[VOCAB_TOKEN_BYTES_MAX], struct json_span string)
 {
     char plain[2 * VOCAB_TOKEN_BYTES_MAX];
     size_t n_plain;
 
-    pthread_once(&byte_table_once, fill_byte_table);
     if (string.n_bytes > (size_t)CHARACTER_BYTES_MAX * VOCAB_TOKEN_BYTES_MAX)
         return -1;
     if (!memchr(string.at, '\\', string.n_bytes))
-        return decode_utf8(out, string.at, string.n_bytes);
+        return byte_level_decode(out, string.at, string.n_bytes);
     if (!json_unescape(plain, sizeof plain, &n_plain, string))
         return -1;
-    return decode_utf8(out, plain, n_plain);
+    return byte_level_decode(out, plain, n_plain);
 }
 
 /* ---- finding the lists ---- */
@@ -195,7 +154,7 @@ static enum osp_status define_entry(void *ctx, const struct entry *e)
 {
     struct vocab *v = ctx;
     char bytes[VOCAB_TOKEN_BYTES_MAX];
-    const int n_bytes = byte_level_decode(bytes, e->token);
+    const int n_bytes = vocab_json_decode(bytes, e->token);
     const int shown = e->token.n_bytes < SHOWN_CHARS ? (int)e->token.n_bytes : SHOWN_CHARS;
 
     if (n_bytes < 0)
