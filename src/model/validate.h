@@ -8,9 +8,9 @@
 enum { INSPECTION_TYPES_BYTES = 256 };
 
 struct inspection {
-    char *
-        folder; /* the folder with config.json, possibly original/ inside the given one, or the GGUF
-                     file; owned */
+    /* The folder with config.json, possibly original/ inside the given one, or the GGUF file;
+     * owned. */
+    char *folder;
     const char *layout; /* "hf mxfp4", "hf bf16", "original", "gguf" */
     int n_files, n_sliding_layers;
     int64_t n_tensors, file_bytes;
@@ -21,8 +21,8 @@ struct inspection {
 
 struct inspect_options {
     const char *path;
-    bool
-        read_all; /* read every byte and check the values of GGUF, with progress; else headers and scales */
+    /* Read every byte, with progress, and check the values of GGUF; else headers and scales. */
+    bool read_all;
     load_progress_fn *progress;
     void *progress_ctx;
 };

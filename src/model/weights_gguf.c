@@ -61,8 +61,9 @@ static void find_rule(struct found *out, const struct binder *b, int layer, cons
     out->n = 0;
 }
 
-static enum osp_status fail_missing(const struct binder *b, const struct tensor *t, int layer,
-                                    const char *names)
+/* dim: the shape that the tensor should have. */
+static enum osp_status fail_missing(const struct binder *b, const int64_t *dim, int n_dims,
+                                    int layer, const char *names)
 {
     char name[WEIGHT_NAME_BYTES], shape[ST_SHAPE_TEXT_BYTES], *shown = mem_strdup(names);
     enum osp_status st;
@@ -70,7 +71,7 @@ static enum osp_status fail_missing(const struct binder *b, const struct tensor 
     shown[strcspn(shown, "|+")] = '\0';
     weight_name(name, &b->c->config, layer, shown, "");
     st = fail(OSP_EFORMAT, "%s: tensor %s is missing, expected shape %s in one of %d file%s",
-              b->c->path, name, st_shape_text(shape, t->dim, t->n_dims), b->c->n_files,
+              b->c->path, name, st_shape_text(shape, dim, n_dims), b->c->n_files,
               b->c->n_files == 1 ? "" : "s");
     free(shown);
     return st;
@@ -128,7 +129,8 @@ static enum osp_status check_found(const struct binder *b, const struct found *f
         const char *names = weight_rule_name(rule, &b->c->config);
 
         if (!f->tensors[i])
-            return fail_missing(b, t, layer, i == 0 ? names : names + strcspn(names, "+") + 1);
+            return fail_missing(b, dim, t->n_dims, layer,
+                                i == 0 ? names : names + strcspn(names, "+") + 1);
         TRY(check_shape(f, i, dim, t->n_dims));
         if (rule->weight_kind == WEIGHT_VECTOR && st_dtype_values(f->tensors[i]->dtype) != 1)
             return fail(OSP_EFORMAT, "%s: tensor %s: type is %s, expected F32, F16 or BF16",
@@ -224,7 +226,7 @@ enum osp_status bind_gguf(struct binder *b, const struct weight_rule *rule, int 
         return OSP_OK;
     t = binder_shape(b, rule);
     if (f.n == 0)
-        return fail_missing(b, &t, layer, names);
+        return fail_missing(b, t.dim, t.n_dims, layer, names);
     TRY(check_found(b, &f, rule, layer, &t));
     set_final(&t, b, &f, rule);
     for (int i = 0; i < f.n; i++)

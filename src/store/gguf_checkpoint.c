@@ -179,6 +179,26 @@ static void set_mxfp4_layers(struct checkpoint *c)
     c->config.mxfp4_layers = all & ~(unsigned)MXFP4_MOE;
 }
 
+/* Only Ollama's files say with their architecture that rows of gate and up alternate; in newer
+ * files of other models all gates come first. */
+static enum osp_status check_merged(const struct checkpoint *c, const struct gguf_header *keys)
+{
+    struct gguf_text architecture;
+    enum osp_status st;
+
+    TRY(gguf_get_text(&architecture, keys, "general.architecture"));
+    for (int i = 0; i < c->n_files && !gguf_text_is(&architecture, "gptoss"); i++)
+        for (size_t t = 0; t < c->files[i].n_tensors; t++)
+            if (strstr(c->files[i].tensors[t].name, "ffn_gate_up_exps"))
+                return fail(OSP_EUNSUPPORTED,
+                            "%s: tensor %s: the order of gates and ups in one tensor is known for "
+                            "the architecture gptoss (Ollama) only, expected ffn_gate_exps and "
+                            "ffn_up_exps",
+                            c->files[i].path, c->files[i].tensors[t].name);
+out:
+    return st;
+}
+
 static enum osp_status check_stop_ids(const struct checkpoint *c)
 {
     for (int i = 0; i < c->config.n_stop_ids; i++)
@@ -216,6 +236,7 @@ static enum osp_status open_gguf(struct checkpoint *out)
     TRY(open_files(out, &keys));
     TRY(checkpoint_check_unique(out));
     TRY(gguf_config_read(&out->config, &keys));
+    TRY(check_merged(out, &keys));
     TRY(read_tensors(out));
 out:
     gguf_header_release(&keys);

@@ -236,7 +236,7 @@ static void test_wrong_options(void **state)
     struct osp_model *model;
 
     (void)state;
-    assert_int_equal(osp_model_open(&model, &(struct osp_model_options){.load_format = "gguf"}),
+    assert_int_equal(osp_model_open(&model, &(struct osp_model_options){.load_format = "pth"}),
                      OSP_EINVAL);
     assert_int_equal(osp_model_open(&model, &(struct osp_model_options){.dummy_layers = 3}),
                      OSP_EINVAL);
