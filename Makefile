@@ -164,6 +164,8 @@ LOAD      := $(BUILD)/tests/osprey-fake $(BUILD)/tests/burden
 GPU_FAULT := $(BUILD)/tests/gpu_fault.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
+# Programs that other tests run with their input.
+FILTERS   := measure_streams read_messages dequantize print_logits
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
 HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))
@@ -432,7 +434,7 @@ units: $(UNITS) $(HOST_TESTS)
 
 .PHONY: checks
 checks: $(CHECKS)
-	@CHECK_UNTIMED=1 tests/run_checks $(filter-out %/measure_streams %/read_messages,$(CHECKS))
+	@CHECK_UNTIMED=1 tests/run_checks $(filter-out $(addprefix %/,$(FILTERS)),$(CHECKS))
 
 # Variants are the same build in another folder. With sanitizers, -O2 -g takes three times as long
 # to compile as -O1 -g1. Under the address sanitizer CHECK_QUICK makes long programs run every

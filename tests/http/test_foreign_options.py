@@ -77,7 +77,7 @@ REFUSED = [
     ("MODEL --ssl-ca-certs ca.pem --ssl-cert-reqs 2", "certificates of clients"),
     ("MODEL --presence-penalty 1.5", "only the value 0 is supported"),
     ("-hf ggml-org/gpt-oss-20b-GGUF -c 0 --jinja", "hf download openai/gpt-oss-20b"),
-    ("-m gpt-oss-20b-mxfp4.gguf -c 0", "osprey does not read GGUF files"),
+    ("-m gpt-oss-20b-mxfp4.gguf -c 0", "gpt-oss-20b-mxfp4.gguf: no such file"),
     ("-m MODEL --api-key-file no-such-keys.txt", "--api-key-file: no-such-keys.txt"),
     ("-m MODEL --embedding --pooling mean", "no embedding or reranking models"),
     ("-m MODEL --rpc 192.168.88.10:50052", "one engine on one device"),

@@ -346,7 +346,7 @@ def test_wrong_command_lines():
         (["serve", "openai/gpt-oss-20b", "--port", "0"], 1, "hf download openai/gpt-oss-20b"),
         (["serve", "/nowhere", "--port", "0"], 1, "/nowhere: no such folder"),
         (["serve", "--log-format", "xml"], 2, "--log-format xml: must be plain or json"),
-        (["serve", "models/x.gguf", "--port", "0"], 1, "models/x.gguf: osprey does not read GGUF files"),
+        (["serve", "models/x.gguf", "--port", "0"], 1, "models/x.gguf: no such file"),
         (["srve"], 2, "the most similar is 'serve'"),
         (["install", "x"], 2, "unknown command 'install' (osprey --help lists all)"),
     ]
