@@ -230,10 +230,13 @@ static enum osp_status open_source(struct model_source *out, struct osp_model *m
     enum osp_status st;
 
     if (m->is_in_worker)
-        return checkpoint_open(&out->checkpoint, m->path);
-    TRY(model_source_open(out, m->path));
-    TRY(plan_memory(m, opt, &out->checkpoint.config, weights_report_bytes(&out->report),
-                    &out->report));
+        TRY(checkpoint_open(&out->checkpoint, m->path));
+    else
+        TRY(model_source_open(out, m->path));
+    TRY(check_load_format(&out->checkpoint.config, out->checkpoint.path, opt->load_format));
+    if (!m->is_in_worker)
+        TRY(plan_memory(m, opt, &out->checkpoint.config, weights_report_bytes(&out->report),
+                        &out->report));
 out:
     return st;
 }
@@ -247,7 +250,6 @@ static enum osp_status open_folder(struct osp_model *m, const struct osp_model_o
     TRY(find_path(m, opt->path));
     m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : name_of(m->path);
     TRY(open_source(&source, m, opt));
-    TRY(check_load_format(&source.checkpoint.config, source.checkpoint.path, opt->load_format));
     if (source.checkpoint.config.layout == CHECKPOINT_GGUF) {
         free(m->path); /* the file in the folder */
         m->path = mem_strdup(source.checkpoint.path);
