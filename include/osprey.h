@@ -77,10 +77,10 @@ struct osp_model_options {
      * there at the next start. "on": osprey/ in $XDG_CACHE_HOME or ~/.cache. NULL or "off": no
      * packed weights are stored. */
     const char *pack_cache;
-    /* "auto" (default): read the checkpoint at `path`; "safetensors" or "gguf": it must be one of
-     * these. "dummy": generated weights with a shape of the built-in table, for measurements without
-     * a checkpoint. `path` is then not used. Without `tokenizer` the bundled model's tokenizer is
-     * used, so that only its ids have text and are sampled. */
+    /* "auto" (default): read the checkpoint at `path`; "safetensors" or "gguf": it must be one
+     * of these. "dummy": generated weights with a shape of the built-in table, for measurements
+     * without a checkpoint. `path` is then not used. Without `tokenizer` the bundled model's
+     * tokenizer is used, so that only its ids have text and are sampled. */
     const char *load_format;
     const char *dummy_shape;   /* "gpt-oss-20b" (default), "gpt-oss-120b", "osprey-nano" */
     int dummy_layers;          /* layers of the shape; 0: all */

@@ -2,7 +2,7 @@
  * bench/peers): 32-bit token ids on standard input are one sequence; standard output has a row of
  * float32 logits for each.
  *
- *   print_logits MODEL     a folder or a GGUF file
+ *   print_logits MODEL [LAYERS]    a folder or a GGUF file; layers to quantise as --mxfp4-layers
  *
  * OSPREY_CPU_FEATURES chooses the kernels; "ref" computes in float32. */
 #include "steps.h"
@@ -17,10 +17,11 @@ int main(int argc, char **argv)
     struct model *m;
     size_t n_logits;
 
-    if (argc != 2 || n < 1) {
-        fprintf(stderr, "usage: print_logits MODEL <ids\n");
+    if (argc < 2 || argc > 3 || n < 1) {
+        fprintf(stderr, "usage: print_logits MODEL [LAYERS] <ids\n");
         return 2;
     }
+    must(mxfp4_layers_parse(&steps_mxfp4_layers, argc > 2 ? argv[2] : NULL));
     m = steps_open(argv[1], 2, STEP_ROWS, 1, n);
     n_logits = (size_t)n * (size_t)model_config(m)->vocab_size;
     s.logits = mem_new(n_logits * sizeof *s.logits);

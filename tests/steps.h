@@ -37,6 +37,7 @@ struct steps_seq {
 
 /* What steps_open opens: tests say so when they mean another device than the CPU. */
 static const char *steps_device = "cpu";
+static unsigned steps_mxfp4_layers; /* to be quantised on load */
 
 /* Which rows of a step belong to whom: the next n_rows tokens of a sequence. */
 struct steps_chunk {
@@ -58,6 +59,7 @@ static inline struct model *steps_open_kv(const char *path, int n_threads, int n
                                 .n_threads = n_threads,
                                 .n_rows_max = n_rows_max,
                                 .n_samples_max = n_rows_max,
+                                .mxfp4_layers = steps_mxfp4_layers,
                                 .kv_dtype = kv_dtype};
     struct model *m;
 

@@ -72,7 +72,7 @@ static int cmd_quantize(int argc, char **argv)
     if (options_parse(&command_quantize, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (positional.n != WORDS)
-        return command_fail(EXIT_USAGE, "quantize needs two folders: IN, the checkpoint to read, "
+        return command_fail(EXIT_USAGE, "quantize needs two paths: IN, the checkpoint to read, "
                                         "and OUT, the checkpoint to write");
     catch_signals();
     progress_init(&progress, "writing", false);
@@ -99,6 +99,8 @@ static const struct command_example EXAMPLES[] = {
     {"osprey quantize gpt-oss-20b gpt-oss-20b-mxfp4", "quantize all layers that can be MXFP4"},
     {"osprey quantize gpt-oss-20b-bf16 gpt-oss-20b --mxfp4-layers moe",
      "convert a BF16 release to the published layout"},
+    {"osprey quantize gpt-oss-20b-Q4_K_M.gguf gpt-oss-20b --mxfp4-layers moe",
+     "convert a GGUF file to the published layout"},
     {NULL, NULL},
 };
 

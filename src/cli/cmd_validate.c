@@ -156,6 +156,8 @@ static int cmd_validate(int argc, char **argv)
 
 static const struct command_example EXAMPLES[] = {
     {"osprey validate gpt-oss-20b", "check every header, name, shape and size of a checkpoint"},
+    {"osprey validate gpt-oss-20b-Q8_0.gguf --read-all",
+     "the same of a GGUF file, its types, and every value"},
     {"osprey validate --device cuda", "describe the GPU and its kernels, and check their results"},
     {"osprey validate gpt-oss-20b -c 131072 -np 4", "memory for four requests of maximum length"},
     {NULL, NULL},

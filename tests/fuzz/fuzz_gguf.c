@@ -52,17 +52,27 @@ static void touch_tensors(const struct st_file *f, const uint8_t *data, size_t s
     }
 }
 
-static void read_file(const uint8_t *data, size_t size)
+/* The keys alone, whatever follows them. */
+static void read_keys(const uint8_t *data, size_t size)
 {
     struct gptoss_config config;
+    struct gguf_header keys;
+
+    if (gguf_header_read(&keys, "fuzz", data, size) != OSP_OK)
+        return;
+    touch_keys(&keys, data, size);
+    (void)!gguf_config_read(&config, &keys);
+    gguf_header_release(&keys);
+}
+
+static void read_file(const uint8_t *data, size_t size)
+{
     struct gguf_header keys;
     struct st_file f;
 
     if (gguf_file_from_bytes(&f, &keys, "fuzz", data, size) != OSP_OK)
         return;
-    touch_keys(&keys, data, size);
     touch_tensors(&f, data, size);
-    (void)!gguf_config_read(&config, &keys);
     gguf_header_release(&keys);
     st_file_close(&f);
 }
@@ -93,6 +103,7 @@ static void read_as_body(const uint8_t *data, size_t size)
     put_u64(bytes + 8, data[0]);
     put_u64(bytes + 16, data[1]);
     memcpy(bytes + HEADER_BYTES, data + 2, size - 2);
+    read_keys(bytes, n);
     read_file(bytes, n);
     read_vocabulary(bytes, n);
     free(bytes);
@@ -100,6 +111,7 @@ static void read_as_body(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    read_keys(data, size);
     read_file(data, size);
     read_vocabulary(data, size);
     if (size >= 2)

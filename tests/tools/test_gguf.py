@@ -82,10 +82,10 @@ def test_every_bit_of_every_type(name):
 # ---- whole models ----
 
 
-def logits(model, tokens):
+def logits(model, tokens, mxfp4_layers="none"):
     """(tokens, vocabulary), computed in float32."""
     data = np.array(tokens, np.int32).tobytes()
-    out = run(BUILD / "tests" / "print_logits", model, data=data, OSPREY_CPU_FEATURES="ref").stdout
+    out = run(BUILD / "tests" / "print_logits", model, mxfp4_layers, data=data, OSPREY_CPU_FEATURES="ref").stdout
     return np.frombuffer(out, np.float32).reshape(len(tokens), -1)
 
 
@@ -361,8 +361,12 @@ def test_chat_and_quantise(nano, tmp_path):
     assert report["mxfp4_layers"] == "moe,qkv,o,lm_head,embed"
 
 
-def test_mxfp4_layers_on_load(nano):
-    """--mxfp4-layers converts what is not MXFP4 yet, as it does for safetensors."""
+def test_mxfp4_layers_on_load(nano, tmp_path):
+    """--mxfp4-layers converts what is not MXFP4 yet: the same bits as osprey quantize."""
+    run(OSPREY, "quantize", nano, tmp_path / "all")
+    tokens = tokens_of(NANO, 40)
+    np.testing.assert_array_equal(logits(nano, tokens, "all"), logits(tmp_path / "all", tokens))
+    assert np.abs(logits(nano, tokens, "all") - logits(nano, tokens)).max() > 0
     out = run(OSPREY, "bench", nano, "--mxfp4-layers", "all", "--pp", "16", "--tg", "4", "--runs", "1")
     assert b"nano" in out.stdout
 

@@ -254,8 +254,11 @@ static inline void gw_block(struct gguf_writer *w, unsigned char *out, uint32_t 
 {
     const uint32_t n = gw_block_bytes(type);
 
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = (unsigned char)rng_bits(11, w->n_random++, 0);
+    for (uint32_t i = 0; i < n; i += sizeof(uint64_t)) {
+        const uint64_t bits = rng_bits(11, w->n_random++, 0);
+
+        memcpy(out + i, &bits, n - i < sizeof bits ? n - i : sizeof bits);
+    }
     if (type == 0 || type == 30 || type == 1)
         out[n - 1] = (unsigned char)((out[n - 1] & 0x80) | (type == 1 ? 0x2C : 0x3D));
     else if (type == 39 || type == 4)

@@ -128,7 +128,8 @@ static enum osp_status compare_slot(void *ctx, const struct weight_rule *rule, i
     struct comparison *c = ctx;
     char *base = layer < 0 ? (char *)&c->other->weights : (char *)&c->other->weights.layers[layer];
 
-    assert_same_tensor(rule->names[CHECKPOINT_HF], slot, (struct tensor *)(void *)(base + rule->slot));
+    assert_same_tensor(rule->names[CHECKPOINT_HF], slot,
+                       (struct tensor *)(void *)(base + rule->slot));
     c->n_mxfp4 += slot->dtype == DTYPE_MXFP4;
     return OSP_OK;
 }
