@@ -261,6 +261,29 @@ void bf16_round(uint16_t *out, const float *values, int64_t n)
     }
 }
 
+/* The low nibbles of eight bytes as four bytes, in order, the first low. */
+static uint32_t join_nibbles(uint64_t bytes)
+{
+    const uint64_t low = bytes & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    uint64_t pairs = (low | low >> 4) & UINT64_C(0x00FF00FF00FF00FF);
+
+    pairs = (pairs | pairs >> 8) & UINT64_C(0x0000FFFF0000FFFF);
+    return (uint32_t)(pairs | pairs >> 16);
+}
+
+/* Eight bytes of a block hold eight values, and eight that are 16 later. */
+static void repack_half(uint8_t *nibbles, const unsigned char *bytes)
+{
+    uint64_t eight;
+    uint32_t first, later;
+
+    memcpy(&eight, bytes, sizeof eight); /* hosts of osprey are little-endian */
+    first = join_nibbles(eight);
+    later = join_nibbles(eight >> 4);
+    memcpy(nibbles, &first, sizeof first);
+    memcpy(nibbles + SMALL_HALF / 2, &later, sizeof later);
+}
+
 void ggml_mxfp4_repack(uint8_t *nibbles, uint8_t *scales, enum st_dtype dtype, const void *blocks,
                        int64_t n)
 {
@@ -271,13 +294,9 @@ void ggml_mxfp4_repack(uint8_t *nibbles, uint8_t *scales, enum st_dtype dtype, c
         scales[g] = at[0];
         if (dtype == ST_MXFP4_OLLAMA) {
             memcpy(nibbles, at + 1, SMALL_HALF);
-            continue;
-        }
-        for (int i = 0; i < SMALL_HALF / 2; i++) { /* values 2i, 2i + 1, and those 16 later */
-            const uint8_t first = at[1 + 2 * i], second = at[2 + 2 * i];
-
-            nibbles[i] = (uint8_t)((first & 15) | (second & 15) << 4);
-            nibbles[i + SMALL_HALF / 2] = (uint8_t)(first >> 4 | (second & 0xF0));
+        } else {
+            repack_half(nibbles, at + 1);
+            repack_half(nibbles + SMALL_HALF / 4, at + 1 + SMALL_HALF / 2);
         }
     }
 }

@@ -4,6 +4,7 @@
 #include "base/gguf.h"
 
 #include "base/gguf_files.h"
+#include "base/pool.h"
 #include "checkpoint_edit.h"
 #include "gguf_write.h"
 #include "model/convert.h"
