@@ -216,8 +216,8 @@ static void drop_stored(const struct weight_source *s)
 static enum osp_status convert(struct weight_source *s, struct tensor *to, struct pool *pool)
 {
     const int64_t n = tensor_elements(to);
-    /* Alternating vectors are rows of one value. */
-    const bool is_row = to->dtype != DTYPE_F32 || s->n_tensors == 1;
+    /* Vectors that alternate, or are a part of another one, are rows of one value. */
+    const bool is_row = to->dtype != DTYPE_F32 || (s->n_tensors == 1 && s->first_row == 0);
     struct conversion c = {.source = s, .to = to, .n_matrices = to->n_dims == 3 ? to->dim[0] : 1};
     enum osp_status st;
 

@@ -291,12 +291,16 @@ static enum osp_status check_not_same(const struct quantize_save_options *opt,
                                       const struct checkpoint *c)
 {
     char *to = realpath(opt->to, NULL), *from = realpath(c->path, NULL);
-    char *given = realpath(opt->from, NULL);
-    const bool same = to && ((from && strcmp(to, from) == 0) || (given && strcmp(to, given) == 0));
+    char *given = realpath(opt->from, NULL), *beside = path_beside(c->path, ".");
+    char *folder = realpath(beside, NULL); /* of a GGUF file */
+    const bool same = to && ((from && strcmp(to, from) == 0) || (given && strcmp(to, given) == 0) ||
+                             (folder && strcmp(to, folder) == 0));
 
     free(to);
     free(from);
     free(given);
+    free(beside);
+    free(folder);
     return same ? fail(OSP_EINVAL,
                        "%s: output folder is the source checkpoint; choose another folder", opt->to)
                 : OSP_OK;

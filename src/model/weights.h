@@ -32,7 +32,7 @@ struct weight_source {
     const struct st_file *file;         /* of the first tensor, for messages */
     const struct st_tensor *tensors[2]; /* of two, the rows alternate */
     int n_tensors;
-    int64_t first_row; /* of a fused tensor */
+    int64_t first_row; /* of a fused tensor; of a vector, its first value */
     void *memory;      /* owned: the converted weight; NULL: not loaded */
     bool is_detached;  /* the slot was filled otherwise */
 };

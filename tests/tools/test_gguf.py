@@ -402,6 +402,15 @@ def test_experts_of_another_type(tmp_path, which):
     assert_same(folder, tmp_path / "m.gguf", tokens_of(source, 60))
 
 
+def test_quantise_does_not_replace_its_source(nano, tmp_path):
+    """The folder of the GGUF file looks like a checkpoint, so --force would replace it."""
+    shutil.copy(nano / "osprey-nano-Q8_0.gguf", tmp_path / "m.gguf")
+    shutil.copy(NANO / "config.json", tmp_path)
+    done = run(OSPREY, "quantize", tmp_path / "m.gguf", tmp_path, "--force", status=2)
+    assert "output folder is the source checkpoint" in done.stderr.decode()
+    assert (tmp_path / "m.gguf").exists()
+
+
 def test_two_models_in_a_folder(nano, tmp_path):
     for name in ("a-Q4_K_M.gguf", "b-Q8_0.gguf"):
         (tmp_path / name).symlink_to(nano / "osprey-nano-Q8_0.gguf")

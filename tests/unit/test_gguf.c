@@ -870,6 +870,35 @@ static void test_ollamas_names_and_forms(void **state)
     folder_remove(folder);
 }
 
+/* A fused bias that is converted: each slot has its own values. */
+static void test_parts_of_a_fused_vector(void **state)
+{
+    char *folder = folder_new();
+    struct model_source s = opened(
+        folder, &(struct gguf_edit){
+                    .ollama = true, .tensor = "blk.1.attn_qkv.bias", .set_type = true, .type = 1});
+    const struct layer_weights *l = &s.weights.layers[1];
+    const struct st_file *file;
+    const struct st_tensor *t = checkpoint_find(&s.checkpoint, "blk.1.attn_qkv.bias", &file);
+    float expected[(GW_H + 2 * GW_K) * GW_D];
+    int64_t at = 0;
+    struct pool *pool;
+
+    (void)state;
+    ggml_dequantize(expected, t->dtype, t->data, t->dim[0]);
+    assert_int_equal(pool_open(&pool, 1), OSP_OK);
+    for (int i = 0; i < 3; at += l->bqkv[i++].dim[0]) {
+        assert_int_equal(weight_load(&s.weights, &l->bqkv[i], pool), OSP_OK);
+        assert_int_equal(l->bqkv[i].dtype, DTYPE_F32);
+        assert_memory_equal(l->bqkv[i].data, expected + at,
+                            (size_t)l->bqkv[i].dim[0] * sizeof(float));
+    }
+    assert_int_equal(at, t->dim[0]);
+    pool_close(pool);
+    model_source_close(&s);
+    folder_remove(folder);
+}
+
 /* ---- files ---- */
 
 static void test_split_names(void **state)
@@ -995,6 +1024,7 @@ UNIT_MAIN(cmocka_unit_test(test_damaged_models_are_refused),
           cmocka_unit_test(test_tied_when_there_is_no_output),
           cmocka_unit_test(test_values_of_every_type),
           cmocka_unit_test(test_biases_of_gate_and_up_alternate),
-          cmocka_unit_test(test_ollamas_names_and_forms), cmocka_unit_test(test_split_names),
+          cmocka_unit_test(test_ollamas_names_and_forms),
+          cmocka_unit_test(test_parts_of_a_fused_vector), cmocka_unit_test(test_split_names),
           cmocka_unit_test(test_model_of_a_folder), cmocka_unit_test(test_split_model),
           cmocka_unit_test(test_other_files_are_named))
