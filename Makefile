@@ -51,8 +51,8 @@ build/setup/%.mk: tools/setup.sh
 
 once = $(eval $(1) := $(shell $(2)))$($(1))
 PKG_CONFIG  ?= pkg-config
-LIB_PKGS    := jansson
-APP_PKGS    := libuv libssl libcrypto libedit
+LIB_PKGS    := jansson libcrypto
+APP_PKGS    := libuv libssl libedit
 LIB_CFLAGS   = $(call once,LIB_CFLAGS,$(PKG_CONFIG) --cflags $(LIB_PKGS))
 LIB_PKG_LIBS = $(call once,LIB_PKG_LIBS,$(PKG_CONFIG) --libs $(LIB_PKGS))
 LIB_LIBS     = $(LIB_PKG_LIBS) -lm -ldl -pthread
