@@ -174,6 +174,8 @@ OSP_API void osp_quality_close(struct osp_quality *q);
 
 /* Whether a word has the form of such a name. */
 OSP_API bool osp_hub_name_is(const char *word);
+/* Whether the environment forbids to use the network (HF_HUB_OFFLINE). */
+OSP_API bool osp_hub_is_offline(void);
 
 /* A file of a plan. */
 struct osp_pull_file {

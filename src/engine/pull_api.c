@@ -16,6 +16,11 @@ bool osp_hub_name_is(const char *word)
     return hub_name_is(word);
 }
 
+bool osp_hub_is_offline(void)
+{
+    return hub_is_offline();
+}
+
 /* ---- pull ---- */
 
 struct pull {

@@ -212,7 +212,7 @@ static enum osp_status retry(const struct hub_watch *watch, const struct hub_res
     const int64_t ms = hub_retry_ms(r, n_failed);
     char *note;
 
-    if (n_failed >= HUB_TRIES_MAX)
+    if (n_failed >= (r->status == 0 ? HUB_CONNECT_TRIES_MAX : HUB_TRIES_MAX))
         return st;
     if (ms < 0)
         return fail_prefix(st, "the hub asks for a pause of %lld s; run the command again then",

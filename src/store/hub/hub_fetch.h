@@ -8,8 +8,9 @@
 
 enum {
     HUB_REDIRECTS_MAX = 8,
-    HUB_TRIES_MAX = 6,    /* in a row without a byte */
-    HUB_BACKOFF_MS = 500, /* before the second try; doubles */
+    HUB_TRIES_MAX = 6,         /* in a row without a byte */
+    HUB_CONNECT_TRIES_MAX = 4, /* of the listing, while no answer comes at all */
+    HUB_BACKOFF_MS = 500,      /* before the second try; doubles */
     HUB_BACKOFF_MS_MAX = 30000,
     HUB_PATIENCE_S = 600 /* a hub that wants a longer pause ends the download; it can be resumed */
 };

@@ -284,12 +284,14 @@ static bool part(char *out, size_t out_bytes, const CURLU *url, CURLUPart which)
 
 static bool read_origin(struct hub_origin *out, const CURLU *url)
 {
-    char scheme[8], port[8], user[2];
+    char scheme[8], port[8], *user = NULL;
+    const bool has_user = lib.url_get(url, CURLUPART_USER, &user, 0) == CURLUE_OK;
+
+    lib.free(user);
 
     if (!part(scheme, sizeof scheme, url, CURLUPART_SCHEME) ||
         !part(out->host, sizeof out->host, url, CURLUPART_HOST) ||
-        !part(port, sizeof port, url, CURLUPART_PORT) ||
-        part(user, sizeof user, url, CURLUPART_USER))
+        !part(port, sizeof port, url, CURLUPART_PORT) || has_user)
         return false;
     for (char *c = out->host; *c; c++)
         *c = (char)tolower((unsigned char)*c);

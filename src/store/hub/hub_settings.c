@@ -137,6 +137,11 @@ static bool is_true(const char *name)
                      strcasecmp(value, "yes") == 0 || strcasecmp(value, "true") == 0);
 }
 
+bool hub_is_offline(void)
+{
+    return is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE");
+}
+
 static enum osp_status read_stall(struct hub_settings *s)
 {
     const char *text = variable("HF_HUB_DOWNLOAD_TIMEOUT");
@@ -159,8 +164,7 @@ enum osp_status hub_settings_read(struct hub_settings *out, const char *token)
 {
     enum osp_status st;
 
-    *out = (struct hub_settings){.offline =
-                                     is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE")};
+    *out = (struct hub_settings){.offline = hub_is_offline()};
     TRY(read_endpoint(out));
     TRY(read_stall(out));
     TRY(read_token(out, token));

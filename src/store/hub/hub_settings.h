@@ -17,6 +17,9 @@ struct hub_settings {
 CHECKED enum osp_status hub_settings_read(struct hub_settings *out, const char *token);
 void hub_settings_release(struct hub_settings *s); /* accepts a zeroed one */
 
+/* The value of `offline` alone. */
+bool hub_is_offline(void);
+
 /* The cache folder: `given`, $HF_HUB_CACHE, $HF_HOME/hub, or huggingface/hub in $XDG_CACHE_HOME or
  * ~/.cache. A string to free(). */
 char *hub_cache_folder(const char *given);
