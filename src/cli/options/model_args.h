@@ -138,8 +138,8 @@ struct model_args {
 CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
                                         const struct positional_args *positional);
 
-/* The name that was looked up in the cache, without its revision; NULL: the model is a folder or the
- * bundled one. Valid until the next call. */
+/* The name that was looked up in the cache, without its revision; NULL: the model is a folder or
+ * the bundled one. Valid until the next call. */
 const char *model_args_cache_name(const struct model_args *args,
                                   const struct positional_args *positional);
 

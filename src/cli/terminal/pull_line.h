@@ -1,5 +1,5 @@
-/* Shows a running pull on standard error: one line that is drawn again and again on a terminal,
- * otherwise a line every ten seconds. */
+/* Shows a running pull on standard error: one line that is replaced on a terminal, otherwise a line
+ * every ten seconds. */
 #ifndef CLI_TERMINAL_PULL_LINE_H
 #define CLI_TERMINAL_PULL_LINE_H
 
@@ -27,8 +27,8 @@ void pull_line_clear(struct pull_line *l);
 
 /* "3 min 20 s", into out; returns out. */
 char *pull_format_time(char out[PULL_TIME_BYTES_MAX], double seconds);
-/* "openai/gpt-oss-20b: 3.1 GB of 13.8 GB, 22 %, 118 MB/s, 1 min 31 s left, 4 of 15 files"; a rate of
- * 0 is left out. */
+/* "a/b: 3.1 GB of 13.8 GB, 22 %, 118.0 MB/s, 1 min 31 s left, 4 of 15 files"; a rate of 0 is left
+ * out. */
 void pull_format_line(char out[PULL_LINE_BYTES_MAX], const struct osp_pull_progress *p,
                       double bytes_per_s);
 

@@ -13,8 +13,8 @@ struct pull_request {
     bool quiet;                      /* no progress */
 };
 
-/* OSP_ECANCELED: by the user, or after a dry run. *signal_number receives a signal that ended it, or
- * 0. */
+/* OSP_ECANCELED: by the user, or after a dry run. *signal_number receives the signal that ended it,
+ * or 0. */
 CHECKED enum osp_status pull_run(struct osp_pull_report *report, const struct pull_request *request,
                                  int *signal_number);
 
