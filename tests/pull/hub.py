@@ -157,7 +157,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for function in self.hub.faults:
             fault = fault or function(request)
         if fault and fault.status:
-            self.send(fault.status, fault.headers, fault.body)
+            self.send(fault.status, fault.headers, fault.body, fault.length)
         elif request.side == "storage":
             self.answer_storage(request, fault)
         elif self.hub.token and request.authorization != f"Bearer {self.hub.token}":
@@ -166,14 +166,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer_hub(request, fault)
 
-    def send(self, status, headers=(), body=b""):
+    def send(self, status, headers=(), body=b"", length=None):
         self.send_response(status)
         for name, value in dict(headers).items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body) if length is None else length))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+        self.close_connection = self.close_connection or length is not None
 
     def send_json(self, value, headers=()):
         self.send(200, {"Content-Type": "application/json", **dict(headers)}, json.dumps(value).encode())

@@ -89,6 +89,7 @@ static void blob_is_done(struct hub_job *job, struct hub_blob *blob)
     blob->state = BLOB_DONE;
     job->n_done++;
     job->progress.n_files_done += blob->n_files;
+    pthread_cond_broadcast(&job->changed);
 }
 
 /* ---- opening blobs ---- */

@@ -8,6 +8,7 @@
 
 enum {
     HUB_REDIRECTS_MAX = 8,
+    HUB_LIES_MAX = 3,          /* answers in a row that do not fit the request */
     HUB_TRIES_MAX = 6,         /* in a row without a byte */
     HUB_CONNECT_TRIES_MAX = 4, /* of the listing, while no answer comes at all */
     HUB_BACKOFF_MS = 500,      /* before the second try; doubles */

@@ -140,8 +140,10 @@ static enum osp_status refetch(struct hub_job *job, struct hub_blob *blob, const
     (void)fail(OSP_EFORMAT,
                "%s: %s: wrong content: its %s is %s, and the listing has %s; none of it was kept",
                job->options->repo, blob->file->path, kind, found, blob->file->etag);
-    if (blob->is_refetched)
+    if (blob->is_refetched) {
+        part_file_discard(&blob->part);
         return OSP_EFORMAT;
+    }
     blob->is_refetched = true;
     hub_job_note(job, fail_message());
     pthread_mutex_lock(&job->mutex);

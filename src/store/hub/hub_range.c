@@ -271,12 +271,13 @@ static enum osp_status wait_for_pause(struct range_run *run, int64_t ms)
 /* After a failure that another try may mend. A try that brought bytes starts the count anew. */
 static enum osp_status try_again(struct range_run *run, enum osp_status st)
 {
+    const int n_max = run->st != OSP_OK ? HUB_LIES_MAX : HUB_TRIES_MAX;
     char *text;
     int64_t ms;
 
     run->n_failed = run->has_bytes ? 1 : run->n_failed + 1;
     ms = hub_retry_ms(&run->response, run->n_failed);
-    if (run->n_failed >= HUB_TRIES_MAX)
+    if (run->n_failed >= n_max)
         return fail_prefix(st, "after %d tries", run->n_failed);
     if (ms < 0)
         return fail_prefix(st,

@@ -240,6 +240,12 @@ enum osp_status part_file_publish(struct part_file *p, const char *blob_path)
     return OSP_OK;
 }
 
+void part_file_discard(struct part_file *p)
+{
+    (void)unlink(p->journal_path);
+    (void)unlink(p->path);
+}
+
 int64_t part_file_disk_bytes(const char *folder, const char *etag)
 {
     char *path = mem_printf("%s/%s.osprey-part", folder, etag);

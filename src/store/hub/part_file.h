@@ -51,6 +51,9 @@ CHECKED enum osp_status part_file_reset(struct part_file *p);
 /* Makes the complete file durable, renames it to blobs/ETAG and removes the journal. */
 CHECKED enum osp_status part_file_publish(struct part_file *p, const char *blob_path);
 
+/* Removes both files. */
+void part_file_discard(struct part_file *p);
+
 /* The bytes that the file of a download in that folder takes on the disk now. */
 int64_t part_file_disk_bytes(const char *folder, const char *etag);
 
