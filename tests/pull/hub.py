@@ -5,10 +5,10 @@ expire. Both misbehave on request: `hub.faults` is a list of functions that see 
 is answered, see Fault. Everything that was asked is in `hub.log`.
 """
 
+import functools
 import hashlib
 import http.server
 import json
-import os
 import pathlib
 import re
 import socket
@@ -22,10 +22,12 @@ LFS_BYTES = 4096  # from this size on a file is in large file storage
 SLICE = 64 << 10
 
 
+@functools.cache
 def git_sha1(data):
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
+@functools.cache
 def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
@@ -295,6 +297,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
 
+@functools.cache
 def random_bytes(n, seed):
     """The same bytes for the same seed, on every machine."""
     return hashlib.shake_256(f"{seed}".encode()).digest(n)
