@@ -1,5 +1,6 @@
 """osprey pull that is killed, stopped, or runs beside another download of the same model."""
 
+import fcntl
 import os
 import random
 import signal
@@ -7,9 +8,9 @@ import subprocess
 import sys
 import time
 
-from conftest import REPO
+from conftest import REPO, WANTED
 from faults import always
-from hub import Fault
+from hub import Fault, sha256
 
 def test_kill_at_random_moments(case):
     """SIGKILL, again and again: what was downloaded is kept, and the end is right."""
@@ -101,6 +102,27 @@ def test_osprey_and_huggingface_hub_at_once(case):
     case.check_complete()
     total = sum(len(d) for d in case.hub.repos[REPO].values())
     assert case.hub.bytes_sent < 1.05 * total
+
+
+def test_wrong_content_of_another_program(case):
+    """Another program downloads a file, under its lock, and does not compare its digest."""
+    data = case.hub.repos[REPO]["tokenizer.json"]
+    etag = sha256(data)
+    blobs, locks = case.model / "blobs", case.cache / ".locks" / case.model.name
+    blobs.mkdir(parents=True)
+    locks.mkdir(parents=True)
+    with open(locks / f"{etag}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = case.start("pull", REPO)
+        others = [name for name in WANTED if name != "tokenizer.json"]
+        end = time.monotonic() + 30
+        while sum(1 for p in blobs.iterdir() if "." not in p.name) < len(others) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert process.poll() is None  # it waits
+        (blobs / etag).write_bytes(bytes(len(data)))
+    err = process.communicate(timeout=30)[1]
+    assert process.returncode == 0 and "another program put wrong content into the cache" in err
+    case.check_complete()
 
 
 def test_a_model_that_is_being_downloaded_is_not_removed(case):

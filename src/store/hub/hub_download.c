@@ -84,7 +84,7 @@ static enum osp_status add_blobs(struct hub_job *job)
     return st;
 }
 
-static void blob_is_done(struct hub_job *job, struct hub_blob *blob)
+void hub_job_blob_is_done(struct hub_job *job, struct hub_blob *blob)
 {
     blob->state = BLOB_DONE;
     job->n_done++;
@@ -99,7 +99,7 @@ static bool has_blob(const struct hub_job *job, const struct hub_blob *blob)
     return hub_cache_has_blob(job->options->paths, blob->file->etag, blob->file->size);
 }
 
-static enum osp_status open_part(struct hub_job *job, struct hub_blob *blob)
+enum osp_status hub_job_open_part(struct hub_job *job, struct hub_blob *blob)
 {
     enum osp_status st;
 
@@ -118,6 +118,7 @@ out:
  * already. */
 static enum osp_status open_blob(struct hub_job *job, struct hub_blob *blob)
 {
+    bool was_elsewhere;
     char *path;
     enum osp_status st;
 
@@ -128,16 +129,23 @@ static enum osp_status open_blob(struct hub_job *job, struct hub_blob *blob)
     free(path);
     if (st != OSP_OK)
         return st;
-    job->progress.n_waiting += (blob->lock < 0) - blob->is_elsewhere;
+    was_elsewhere = blob->is_elsewhere;
+    job->progress.n_waiting += (blob->lock < 0) - was_elsewhere;
     blob->is_elsewhere = blob->lock < 0;
     blob->try_lock_ns = clock_ns() + (uint64_t)LOCK_RETRY_MS * 1000000;
     if (blob->lock < 0)
         return OSP_OK;
     if (!has_blob(job, blob))
-        return open_part(job, blob);
-    hub_lock_release(&blob->lock);
+        return hub_job_open_part(job, blob);
     job->progress.done_bytes += blob->file->size;
-    blob_is_done(job, blob);
+    if (was_elsewhere) { /* huggingface_hub compares no digests */
+        blob->is_unchecked = true;
+        blob->state = BLOB_OPEN;
+        pthread_cond_broadcast(&job->changed);
+        return OSP_OK;
+    }
+    hub_lock_release(&blob->lock);
+    hub_job_blob_is_done(job, blob);
     return OSP_OK;
 }
 
@@ -209,7 +217,7 @@ static enum osp_status take_range(struct hub_range *out, struct hub_job *job)
 
         if (blob->state == BLOB_WAITING)
             st = open_blob(job, blob);
-        if (st == OSP_OK && blob->state == BLOB_OPEN &&
+        if (st == OSP_OK && blob->state == BLOB_OPEN && !blob->is_unchecked &&
             (blob->no_ranges ? take_whole(out, blob) : take_blocks(out, job, blob))) {
             blob->n_taken++;
             return OSP_OK;
@@ -372,7 +380,7 @@ enum osp_status hub_download(struct hub_progress *out, const struct hub_download
     for (size_t i = 0; i < job.n; i++)
         if (has_blob(&job, &job.blobs[i])) {
             job.progress.done_bytes += job.blobs[i].file->size;
-            blob_is_done(&job, &job.blobs[i]);
+            hub_job_blob_is_done(&job, &job.blobs[i]);
         }
     if (!is_finished(&job))
         run_threads(&job);

@@ -1,8 +1,11 @@
 /* Computes the digest of each blob behind the connections that bring its blocks, compares it with
  * the listing, and publishes the blob. Blocks of an earlier run are compared with the journal
  * first. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -111,10 +114,7 @@ static enum osp_status publish(struct hub_job *job, struct hub_blob *blob)
     pthread_mutex_lock(&job->mutex);
     part_file_close(&blob->part);
     hub_lock_release(&blob->lock);
-    blob->state = BLOB_DONE;
-    job->n_done++;
-    job->progress.n_files_done += blob->n_files;
-    pthread_cond_broadcast(&job->changed);
+    hub_job_blob_is_done(job, blob);
     pthread_mutex_unlock(&job->mutex);
 out:
     free(path);
@@ -172,6 +172,72 @@ out:
     return st;
 }
 
+/* ---- blobs of other processes ---- */
+
+static enum osp_status digest_of_file(char out[HUB_ETAG_BYTES_MAX + 1], struct hub_job *job,
+                                      const struct hub_blob *blob, const char *path, void *bytes)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint8_t digest[HUB_DIGEST_BYTES_MAX];
+    struct hub_digest d = {0};
+    ssize_t n;
+    enum osp_status st;
+
+    if (fd < 0)
+        return fail(OSP_EIO, "%s: cannot open: %s", path, strerror(errno));
+    TRY(hub_digest_start(&d, blob->file->etag, blob->file->size));
+    while ((n = read(fd, bytes, PART_BLOCK_BYTES)) > 0 && !hub_job_is_stopped(job))
+        hub_digest_add(&d, bytes, (size_t)n);
+    if (n < 0)
+        st = fail(OSP_EIO, "%s: cannot read: %s", path, strerror(errno));
+    else if (n > 0)
+        st = fail(OSP_ECANCELED, "stopped");
+    hub_digest_text(out, digest, hub_digest_finish(&d, digest));
+out:
+    hub_digest_release(&d);
+    close(fd);
+    return st;
+}
+
+/* The blob is wrong: it is removed and downloaded here. */
+static enum osp_status replace_blob(struct hub_job *job, struct hub_blob *blob, const char *path)
+{
+    enum osp_status st;
+
+    (void)fail(OSP_EFORMAT,
+               "%s: %s: another program put wrong content into the cache; replacing it",
+               job->options->repo, blob->file->path);
+    hub_job_note(job, fail_message());
+    if (unlink(path) != 0)
+        return fail(OSP_EIO, "%s: cannot remove: %s", path, strerror(errno));
+    pthread_mutex_lock(&job->mutex);
+    blob->is_unchecked = blob->has_hasher = false;
+    job->progress.done_bytes -= blob->file->size;
+    st = hub_job_open_part(job, blob);
+    pthread_mutex_unlock(&job->mutex);
+    return st;
+}
+
+static enum osp_status check_blob(struct hub_job *job, struct hub_blob *blob, void *bytes)
+{
+    char *path = path_join(job->options->paths->blobs, blob->file->etag);
+    char text[HUB_ETAG_BYTES_MAX + 1];
+    enum osp_status st;
+
+    TRY(digest_of_file(text, job, blob, path, bytes));
+    if (strcmp(text, blob->file->etag) == 0) {
+        pthread_mutex_lock(&job->mutex);
+        hub_lock_release(&blob->lock);
+        hub_job_blob_is_done(job, blob);
+        pthread_mutex_unlock(&job->mutex);
+    } else {
+        st = replace_blob(job, blob, path);
+    }
+out:
+    free(path);
+    return st;
+}
+
 void *hub_hasher_run(void *ctx)
 {
     struct hub_job *job = ctx;
@@ -180,7 +246,7 @@ void *hub_hasher_run(void *ctx)
     enum osp_status st = mem_try_array(&bytes, PART_BLOCK_BYTES, 1, "block of a download");
 
     while (st == OSP_OK && (blob = take_blob(job)) != NULL)
-        st = hash_blob(job, blob, bytes);
+        st = (blob->is_unchecked ? check_blob : hash_blob)(job, blob, bytes);
     if (st != OSP_OK)
         hub_job_fail(job, st);
     free(bytes);

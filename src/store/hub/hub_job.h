@@ -21,6 +21,7 @@ struct hub_blob {
     int n_files;
     enum blob_state state;
     bool is_elsewhere;    /* another process has its lock */
+    bool is_unchecked;    /* another process brought it; only its digest is missing */
     uint64_t try_lock_ns; /* when to try the lock again */
     int lock;             /* -1: not held */
     struct part_file part;
@@ -62,6 +63,9 @@ struct hub_range {
 /* Records the calling thread's failure, if it is the first, and stops all threads. */
 void hub_job_fail(struct hub_job *job, enum osp_status st);
 void hub_job_note(struct hub_job *job, const char *text);
+void hub_job_blob_is_done(struct hub_job *job, struct hub_blob *blob); /* with the mutex */
+/* Opens the partial file of a blob whose lock is held; with the mutex. */
+CHECKED enum osp_status hub_job_open_part(struct hub_job *job, struct hub_blob *blob);
 bool hub_job_is_stopped(void *job); /* for struct hub_watch and hub_request */
 
 /* Downloads the blocks of the range; they are PART_DONE or PART_MISSING afterwards. Not OSP_OK: the
