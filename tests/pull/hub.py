@@ -237,7 +237,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         expires = f"{time.time() + self.hub.url_life_s:.3f}"
         stored = f"/blobs/{etag}"
         query = urllib.parse.urlencode({"Expires": expires, "Signature": self.hub.sign(stored, expires)})
-        self.send(302, {**headers, "Location": f"{self.hub.storage.url}{stored}?{query}"})
+        body = b"Found. Redirecting to the storage"  # the hub sends such a body, too
+        self.send(302, {**headers, "Location": f"{self.hub.storage.url}{stored}?{query}"}, body)
 
     # ---- the storage ----
 

@@ -28,6 +28,8 @@ SURVIVED = {
     "429 with Retry-After for the listing": [first(1, Fault(429, {"Retry-After": "1"}), "hub", "/api/")],
     "429 with RateLimit for files": [first(1, Fault(429, {"RateLimit": '"resolvers";r=0;t=1'}), "hub", "/resolve/")],
     "429 of the storage": [first(1, Fault(429, {"Retry-After": "1"}))],
+    "errors with long bodies": [first(1, Fault(503, body=bytes(1 << 20)), "hub", "/resolve/"),
+                                first(1, Fault(403, body=bytes(1 << 20)))],
     "the hub redirects to itself": [first(1, lambda r: Fault(307, {"Location": "/moved" + r.path.replace("/moved", "")}),
                                           "hub", "/resolve/")],
 }

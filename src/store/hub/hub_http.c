@@ -13,7 +13,8 @@
 
 enum {
     CONNECT_TIMEOUT_S = 20,
-    RECEIVE_BYTES = 256 << 10 /* fewer calls of on_body; libcurl's default is 16 KiB */
+    OTHER_BODY_BYTES_MAX = 64 << 10, /* of a redirect or an error; a longer one is cut */
+    RECEIVE_BYTES = 256 << 10        /* fewer calls of on_body; libcurl's default is 16 KiB */
 };
 
 /* X(member, function, result, parameters): the functions of libcurl that are used. */
@@ -83,7 +84,8 @@ struct hub_http {
     /* of the request in flight */
     const struct hub_request *request;
     struct hub_response *response;
-    bool is_refused; /* on_body() returned false, or the body of another status is not read */
+    bool is_refused;      /* on_body() returned false, or the body of another status is too long */
+    size_t n_other_bytes; /* of the body of another status, which is not kept */
     bool is_stopped;
     char error[CURL_ERROR_SIZE];
 };
@@ -138,8 +140,13 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     (void)size; /* always 1 */
     lib.getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
     http->response->status = status;
-    http->is_refused = (status != 200 && status != 206) || request->on_body == NULL ||
-                       !request->on_body(request->ctx, http->response, bytes, n);
+    if (status == 200 || status == 206) {
+        http->is_refused =
+            request->on_body == NULL || !request->on_body(request->ctx, http->response, bytes, n);
+    } else { /* libcurl gives the URL of a redirect only when its body was read */
+        http->n_other_bytes += n;
+        http->is_refused = http->n_other_bytes > OTHER_BODY_BYTES_MAX;
+    }
     return http->is_refused ? 0 : n; /* n > 0; any other number ends the transfer */
 }
 
@@ -260,6 +267,7 @@ enum osp_status hub_http_get(struct hub_http *http, const struct hub_request *re
     http->response = out;
     http->is_refused = false;
     http->is_stopped = false;
+    http->n_other_bytes = 0;
     http->error[0] = '\0';
     set_options(http, headers);
     st = outcome(http, lib.perform(http->curl));
