@@ -533,6 +533,11 @@ fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs 
 	done
 	@$(MAKE) fuzz-harmony
 
+.PHONY: pull-soak
+SECONDS ?= 300
+pull-soak: build setup ## Optional: pull from a hub with random faults, with kills, for SECONDS (300)
+	@cd tests/pull && $(CURDIR)/$(VENV)/bin/python soak.py --seconds $(SECONDS)
+
 # A failure prints the number of the stream: build/tests/check_answers 1 NUMBER
 HARMONY_STREAMS ?= 10000000
 .PHONY: fuzz-harmony

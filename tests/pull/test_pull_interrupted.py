@@ -55,6 +55,16 @@ def test_damage_between_runs(case):
     case.check_complete()
 
 
+def test_leftovers_of_a_complete_file(case):
+    """As after a kill between the rename of a file and the removal of its journal."""
+    assert case.pull().returncode == 0
+    blob = (case.snapshot / "tokenizer.json").resolve()
+    for suffix in ("part", "blocks"):
+        blob.with_name(f"{blob.name}.osprey-{suffix}").write_bytes(b"x")
+    assert case.pull().returncode == 0
+    case.check_complete()
+
+
 def test_ctrl_c(case):
     case.hub.faults = [always(Fault(rate=2_000_000))]
     process = case.start("pull", REPO)

@@ -41,7 +41,8 @@ static const char *hub_name(const struct model_args *args, const struct position
 {
     const char *given = path_arg(args, positional);
 
-    return given && !path_is_folder(given) && osp_hub_name_is(given) ? given : NULL;
+    return given && !path_is_folder(given) && !path_is_file(given) && osp_hub_name_is(given) ? given
+                                                                                             : NULL;
 }
 
 /* -hf is another way to give MODEL; both are an error unless they agree. */

@@ -351,6 +351,33 @@ static void release(struct hub_job *job)
     pthread_cond_destroy(&job->changed);
 }
 
+/* What an earlier run left of a blob that is complete. Its lock keeps others away. */
+static void clean(const struct hub_job *job, const char *etag)
+{
+    const struct hub_model_paths *paths = job->options->paths;
+    char *path;
+    int lock = -1;
+
+    if (!part_file_is_left(paths->blobs, etag))
+        return;
+    path = mem_printf("%s/%s.lock", paths->locks, etag);
+    if (hub_lock_try(&lock, path) == OSP_OK && lock >= 0)
+        part_file_clean(paths->blobs, etag);
+    hub_lock_release(&lock);
+    free(path);
+}
+
+/* Blobs that are there already. */
+static void count_present(struct hub_job *job)
+{
+    for (size_t i = 0; i < job->n; i++)
+        if (has_blob(job, &job->blobs[i])) {
+            clean(job, job->blobs[i].file->etag);
+            job->progress.done_bytes += job->blobs[i].file->size;
+            hub_job_blob_is_done(job, &job->blobs[i]);
+        }
+}
+
 int64_t hub_download_needs_bytes(const struct hub_model_paths *paths,
                                  const struct hub_listing *listing)
 {
@@ -377,11 +404,7 @@ enum osp_status hub_download(struct hub_progress *out, const struct hub_download
     enum osp_status st;
 
     TRY(add_blobs(&job));
-    for (size_t i = 0; i < job.n; i++)
-        if (has_blob(&job, &job.blobs[i])) {
-            job.progress.done_bytes += job.blobs[i].file->size;
-            hub_job_blob_is_done(&job, &job.blobs[i]);
-        }
+    count_present(&job);
     if (!is_finished(&job))
         run_threads(&job);
     if (job.status != OSP_OK)

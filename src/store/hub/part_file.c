@@ -246,6 +246,28 @@ void part_file_discard(struct part_file *p)
     (void)unlink(p->path);
 }
 
+bool part_file_is_left(const char *folder, const char *etag)
+{
+    char *part = mem_printf("%s/%s.osprey-part", folder, etag);
+    char *journal = mem_printf("%s/%s.osprey-blocks", folder, etag);
+    struct stat info;
+    const bool is_left = lstat(part, &info) == 0 || lstat(journal, &info) == 0;
+
+    free(part);
+    free(journal);
+    return is_left;
+}
+
+void part_file_clean(const char *folder, const char *etag)
+{
+    struct part_file p = {.path = mem_printf("%s/%s.osprey-part", folder, etag),
+                          .journal_path = mem_printf("%s/%s.osprey-blocks", folder, etag)};
+
+    part_file_discard(&p);
+    free(p.path);
+    free(p.journal_path);
+}
+
 int64_t part_file_disk_bytes(const char *folder, const char *etag)
 {
     char *path = mem_printf("%s/%s.osprey-part", folder, etag);

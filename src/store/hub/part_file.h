@@ -54,6 +54,11 @@ CHECKED enum osp_status part_file_publish(struct part_file *p, const char *blob_
 /* Removes both files. */
 void part_file_discard(struct part_file *p);
 
+/* Whether one of the files is in the folder, and removing both. For a blob that is complete: after a
+ * kill behind the rename, or if another program downloaded it. */
+bool part_file_is_left(const char *folder, const char *etag);
+void part_file_clean(const char *folder, const char *etag);
+
 /* The bytes that the file of a download in that folder takes on the disk now. */
 int64_t part_file_disk_bytes(const char *folder, const char *etag);
 
