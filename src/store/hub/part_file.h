@@ -54,8 +54,8 @@ CHECKED enum osp_status part_file_publish(struct part_file *p, const char *blob_
 /* Removes both files. */
 void part_file_discard(struct part_file *p);
 
-/* Whether one of the files is in the folder, and removing both. For a blob that is complete: after a
- * kill behind the rename, or if another program downloaded it. */
+/* Whether one of the files is in the folder, and removing both. For a blob that is complete: after
+ * a kill behind the rename, or if another program downloaded it. */
 bool part_file_is_left(const char *folder, const char *etag);
 void part_file_clean(const char *folder, const char *etag);
 
