@@ -227,8 +227,8 @@ struct osp_pull_report {
 };
 
 /* Downloads what the cache lacks. Each file is compared with the digest of the hub's listing before
- * it appears in the cache. After any failure the same call continues. Fill *report with zeros
- * first; osp_pull_report_release() frees it also after a failure. */
+ * it appears in the cache. After any failure the same call continues. *report is to be released
+ * also after a failure. */
 OSP_API enum osp_status osp_pull(struct osp_pull_report *report,
                                  const struct osp_pull_options *options);
 OSP_API void osp_pull_report_release(struct osp_pull_report *report);

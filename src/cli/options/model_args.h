@@ -33,8 +33,9 @@ struct model_args {
                  "do not use the network for models, as HF_HUB_OFFLINE=1"),                        \
         TEXT_ROW(T, m.revision, "revision", NULL, "NAME",                                          \
                  "branch, tag or commit of the model, same as @REVISION (default main)"),          \
-        TEXT_ROW(T, m.hf_repo, "hf-repo", "-hf,-hfr", "USER/MODEL[:TAG]",                          \
-                 "llama-server's form of the argument MODEL with --pull"),                         \
+        TEXT_ROW(T, m.hf_repo, "hf-repo", "-hf,-hfr", "NAME",                                      \
+                 "model on Hugging Face, same as the argument MODEL with --pull (llama-server's "  \
+                 "name)"),                                                                         \
         TEXT_ROW(T, m.hf_file, "hf-file", "-hff", "FILE",                                          \
                  "GGUF file of the model's repository (default: chosen by the tag, else Q4_K_M, "  \
                  "Q8_0 or the first one)"),                                                        \
