@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 from conftest import REPO, WANTED
-from hub import COMMIT, nano_files, random_bytes
+from hub import COMMIT, Fault, nano_files, random_bytes
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http"))
 
@@ -240,6 +240,8 @@ def test_question_at_a_terminal(case, answer, monkeypatch, tmp_path):
     from terminal import Terminal
 
     case.hub.add(REPO, nano_files())
+    if answer == "y":
+        case.hub.faults = [lambda request: Fault(rate=4_000_000)]
     for name, value in case.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
@@ -252,6 +254,9 @@ def test_question_at_a_terminal(case, answer, monkeypatch, tmp_path):
         assert terminal.wait_code() == 1
         case.check_nothing()
     else:
+        if answer == "y":
+            line = rf"\r{REPO}: [\d.]+ MB of 13\.6 MB, \d+ %, [\d.]+ MB/s, \d+ s left, \d of 9 files\x1b\[K"
+            terminal.read_until(line)
         terminal.read_until("Ctrl-D exits")
         assert terminal.wait_code("\x04") == 0
 
