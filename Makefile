@@ -51,8 +51,8 @@ build/setup/%.mk: tools/setup.sh
 
 once = $(eval $(1) := $(shell $(2)))$($(1))
 PKG_CONFIG  ?= pkg-config
-LIB_PKGS    := jansson
-APP_PKGS    := libuv libssl libcrypto libedit
+LIB_PKGS    := jansson libcrypto
+APP_PKGS    := libuv libssl libedit
 LIB_CFLAGS   = $(call once,LIB_CFLAGS,$(PKG_CONFIG) --cflags $(LIB_PKGS))
 LIB_PKG_LIBS = $(call once,LIB_PKG_LIBS,$(PKG_CONFIG) --libs $(LIB_PKGS))
 LIB_LIBS     = $(LIB_PKG_LIBS) -lm -ldl -pthread
@@ -534,6 +534,11 @@ fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs 
 	        || exit 1; \
 	done
 	@$(MAKE) fuzz-harmony
+
+.PHONY: pull-soak
+SECONDS ?= 300
+pull-soak: build setup ## Optional: pull from a hub with random faults, with kills, for SECONDS (300)
+	@cd tests/pull && $(CURDIR)/$(VENV)/bin/python soak.py --seconds $(SECONDS)
 
 # A failure prints the number of the stream: build/tests/check_answers 1 NUMBER
 HARMONY_STREAMS ?= 10000000

@@ -166,6 +166,108 @@ OSP_API enum osp_status osp_quality_add(struct osp_quality *q, const int32_t *id
 OSP_API void osp_quality_get(const struct osp_quality *q, struct osp_quality_result *out);
 OSP_API void osp_quality_close(struct osp_quality *q);
 
+/* ---- models from a Hugging Face hub ----
+ *
+ * Models are kept in the Hugging Face cache, which transformers, vLLM, llama.cpp and hf share:
+ * `cache`, $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub. HF_ENDPOINT, HF_TOKEN (or the
+ * token file of hf auth login), HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT, SSL_CERT_FILE and the
+ * proxy variables apply. A name is USER/MODEL[:TAG][@REVISION]; the tag chooses a GGUF file. */
+
+/* Whether a word has the form of such a name. */
+OSP_API bool osp_hub_name_is(const char *word);
+/* Whether the environment forbids to use the network (HF_HUB_OFFLINE). */
+OSP_API bool osp_hub_is_offline(void);
+
+/* A file of a plan. */
+struct osp_pull_file {
+    const char *path; /* in the repository */
+    int64_t n_bytes;
+};
+
+/* What a pull will do. Valid during the call. */
+struct osp_pull_plan {
+    const char *repo, *revision, *commit, *cache;
+    const struct osp_pull_file *files; /* (n_files) */
+    int n_files;
+    int64_t total_bytes, needed_bytes; /* of all files; of those that the disk lacks */
+    int64_t free_bytes;                /* of the file system */
+};
+
+/* Totals of a running pull. */
+struct osp_pull_progress {
+    const char *repo;
+    int64_t total_bytes, done_bytes; /* done: on the disk, whoever brought them */
+    int64_t received_bytes;          /* over the network, by this call */
+    int n_files, n_files_done;
+    int n_waiting;    /* files that another process downloads now */
+    int n_retries;    /* requests that failed and were repeated */
+    const char *note; /* why one failed; NULL: nothing new */
+};
+
+struct osp_pull_options {
+    const char *name;
+    const char *revision;     /* a branch, tag or commit; NULL: of the name, or "main" */
+    const char *cache;        /* folder; NULL: of the environment */
+    const char *include;      /* patterns of further files, with commas; may be NULL */
+    const char *file;         /* a GGUF file of the repository; may be NULL */
+    const char *token;        /* NULL: of the environment */
+    int n_connections;        /* 0: 8; at most 32 */
+    bool offline;             /* as HF_HUB_OFFLINE */
+    const volatile int *stop; /* nonzero, set by a signal handler or a thread: stop; may be NULL */
+    /* Both may be NULL, are called by the calling thread and get ctx. confirm() false: end with
+     * OSP_ECANCELED before anything is downloaded. */
+    bool (*confirm)(void *ctx, const struct osp_pull_plan *plan);
+    void (*progress)(void *ctx, const struct osp_pull_progress *progress);
+    void *ctx;
+};
+
+struct osp_pull_report {
+    char *path;      /* the checkpoint's folder, or the first GGUF file; NULL after a failure */
+    char commit[41]; /* "" before the hub has told it */
+    struct osp_pull_progress total; /* repo and note are NULL */
+};
+
+/* Downloads what the cache lacks. Each file is compared with the digest of the hub's listing before
+ * it appears in the cache. After any failure the same call continues. *report is to be released
+ * also after a failure. */
+OSP_API enum osp_status osp_pull(struct osp_pull_report *report,
+                                 const struct osp_pull_options *options);
+OSP_API void osp_pull_report_release(struct osp_pull_report *report);
+
+/* The path of a model in the cache, to osp_free(); uses name, revision, cache and file.
+ * OSP_ENOTFOUND: it is not there, or not complete. */
+OSP_API enum osp_status osp_hub_find(char **path, const struct osp_pull_options *options);
+
+/* A snapshot in the cache. Valid during the call. */
+struct osp_hub_model {
+    const char *repo;
+    const char *refs;   /* branches and tags, with commas; may be "" */
+    const char *commit; /* "": a download that has no snapshot yet */
+    int n_files;
+    int64_t n_bytes, unfinished_bytes;
+    bool is_complete;
+};
+typedef void osp_hub_model_fn(void *ctx, const struct osp_hub_model *model);
+/* Calls put() for every snapshot in the cache. cache NULL: of the environment. */
+OSP_API enum osp_status osp_hub_list(const char *cache, osp_hub_model_fn *put, void *ctx);
+
+struct osp_hub_verify_options {
+    const char *name, *revision, *cache; /* as in osp_pull_options */
+    bool repair; /* remove corrupt files from the cache, so that osp_pull() fetches them again */
+    const volatile int *stop;
+    /* For each file: "ok", "corrupt", or "unknown" (no digest). From one thread at a time. */
+    void (*put)(void *ctx, const char *path, const char *result);
+    osp_progress_fn *progress; /* from one thread at a time; may be NULL */
+    void *ctx;
+};
+/* Compares every file of a snapshot with its digest. OSP_EFORMAT: some are corrupt or missing. */
+OSP_API enum osp_status osp_hub_verify(const struct osp_hub_verify_options *options);
+
+/* Removes a model from the cache; if the name or `revision` has a revision, that snapshot and what
+ * only it uses. OSP_EBUSY: it is being downloaded. */
+OSP_API enum osp_status osp_hub_remove(int64_t *freed_bytes, const char *name, const char *revision,
+                                       const char *cache);
+
 #ifdef __cplusplus
 }
 #endif

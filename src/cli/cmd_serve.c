@@ -295,6 +295,7 @@ static int cmd_serve(int argc, char **argv)
 
 static const struct command_example EXAMPLES[] = {
     {"osprey serve", "serve the bundled model on http://127.0.0.1:8000"},
+    {"osprey serve openai/gpt-oss-20b --pull", "download a model if it is not there, and serve it"},
     {"osprey serve gpt-oss-20b --port 8080 -c 32768 -np 4", "serve a checkpoint, with limits"},
     {"OSPREY_API_KEY=secret osprey serve --host 0.0.0.0", "serve the network, with an API key"},
     {NULL, NULL},

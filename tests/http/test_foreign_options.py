@@ -67,7 +67,7 @@ LLAMA = [
 ]
 
 REFUSED = [
-    ("openai/gpt-oss-20b --tool-call-parser openai", "hf download openai/gpt-oss-20b"),
+    ("openai/gpt-oss-20b --tool-call-parser openai", "run osprey pull openai/gpt-oss-20b, or add --pull"),
     ("MODEL --nnodes 2", "only the value 1 is supported"),
     ("MODEL --config server.yaml", "server.yaml"),
     ("MODEL --load-format gguf", "load format gguf"),
@@ -76,7 +76,8 @@ REFUSED = [
     ("MODEL --ssl-keyfile key.pem --ssl-certfile cert.pem", "--ssl-certfile: cert.pem"),
     ("MODEL --ssl-ca-certs ca.pem --ssl-cert-reqs 2", "certificates of clients"),
     ("MODEL --presence-penalty 1.5", "only the value 0 is supported"),
-    ("-hf ggml-org/gpt-oss-20b-GGUF -c 0 --jinja", "hf download openai/gpt-oss-20b"),
+    ("-hf ggml-org/gpt-oss-20b-GGUF -c 0 --jinja --offline", "without them osprey pull ggml-org/gpt-oss-20b-GGUF"),
+    ("--docker-repo ai/gpt-oss -c 0 --jinja", "osprey downloads from Hugging Face only"),
     ("-m gpt-oss-20b-mxfp4.gguf -c 0", "gpt-oss-20b-mxfp4.gguf: no such file"),
     ("-m MODEL --api-key-file no-such-keys.txt", "--api-key-file: no-such-keys.txt"),
     ("-m MODEL --embedding --pooling mean", "no embedding or reranking models"),
@@ -145,7 +146,7 @@ def test_model_of_the_local_cache(cache):
     serve_once(line, environment={"HF_HOME": str(cache), "HF_HUB_CACHE": ""}, model="openai/gpt-oss-120b")
     serve_once([*line, "--revision", "b5c939de", "--download-dir", str(cache / "hub")], model="openai/gpt-oss-120b")
     done = run("serve", *line, "--revision", "v2", environment={"HF_HUB_CACHE": str(cache / "hub")})
-    assert done.returncode == 1 and "no config.json of revision v2" in done.stderr
+    assert done.returncode == 1 and "openai/gpt-oss-120b@v2 is not in the local Hugging Face cache" in done.stderr
 
 
 def test_config_file_and_variables(tmp_path):

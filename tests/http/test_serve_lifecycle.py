@@ -343,7 +343,7 @@ def test_wrong_command_lines():
         (["serve", "--port"], 2, "needs a value"),
         (["serve", "a", "b"], 2, "unexpected argument"),
         (["serve", "--nnodes", "2"], 2, "only the value 1 is supported"),
-        (["serve", "openai/gpt-oss-20b", "--port", "0"], 1, "hf download openai/gpt-oss-20b"),
+        (["serve", "openai/gpt-oss-20b", "--port", "0"], 1, "run osprey pull openai/gpt-oss-20b, or add --pull"),
         (["serve", "/nowhere", "--port", "0"], 1, "/nowhere: no such folder"),
         (["serve", "--log-format", "xml"], 2, "--log-format xml: must be plain or json"),
         (["serve", "models/x.gguf", "--port", "0"], 1, "models/x.gguf: no such file"),

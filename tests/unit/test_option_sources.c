@@ -11,7 +11,6 @@
 #include "cli/options/commands.h"
 #include "cli/options/kernel_json.h"
 #include "cli/options/model_args.h"
-#include "cli/terminal/model_cache.h"
 
 struct args {
     struct model_args model;
@@ -249,62 +248,7 @@ static void test_attention_config(void **state)
     assert_string_equal(pairs.list[0].value, "simt");
 }
 
-static void test_names(void **state)
-{
-    static const char *const good[] = {"openai/gpt-oss-20b", "a/b", "A_1/x.y-z"};
-    static const char *const bad[] = {"gpt-oss-20b", "/a/b",  "./a", "a/..",  "a/.b",
-                                      "../b",        "a/b/c", "~/a", "a/b c", "a/",
-                                      "/",           "",      "a//b"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
-        assert_true(model_cache_is_name(good[i]));
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_false(model_cache_is_name(bad[i]));
-}
-
-static void expect_found(const char *cache, const char *revision, const char *commit)
-{
-    char *found, *want = mem_printf("%s/hub/models--openai--m/snapshots/%s", folder, commit);
-
-    assert_int_equal(model_cache_find(&found, "openai/m", cache, revision), OSP_OK);
-    assert_string_equal(found, want);
-    free(found);
-    free(want);
-}
-
-static void test_cache(void **state)
-{
-    char *cache = path_join(folder, "hub"), *found;
-
-    (void)state;
-    run_in_folder(
-        "mkdir -p hub/models--openai--m/refs/pr hub/models--openai--m/snapshots/c1 "
-        "hub/models--openai--m/snapshots/c2 hub/models--openai--m/snapshots/torn && "
-        "cd hub/models--openai--m && echo c1 >refs/main && printf c2 >refs/pr/1 && "
-        "echo ../../c1 >refs/bad && touch snapshots/c1/config.json snapshots/c2/config.json");
-    expect_found(cache, NULL, "c1");
-    expect_found(cache, "pr/1", "c2");
-    expect_found(cache, "c2", "c2");
-    assert_int_equal(model_cache_find(&found, "openai/m", cache, "torn"), OSP_ENOTFOUND);
-    assert_non_null(strstr(fail_message(), "no config.json of revision torn"));
-    assert_int_equal(model_cache_find(&found, "openai/m", cache, "bad"), OSP_ENOTFOUND);
-    assert_int_equal(model_cache_find(&found, "openai/m", cache, "../x"), OSP_EINVAL);
-    assert_int_equal(model_cache_find(&found, "openai/n", cache, NULL), OSP_ENOTFOUND);
-    assert_non_null(strstr(fail_message(), "hf download openai/n"));
-
-    setenv("HF_HUB_CACHE", cache, 1);
-    setenv("HF_HOME", "/nowhere", 1);
-    expect_found(NULL, NULL, "c1");
-    unsetenv("HF_HUB_CACHE");
-    setenv("HF_HOME", folder, 1);
-    expect_found(NULL, NULL, "c1");
-    unsetenv("HF_HOME");
-    free(cache);
-}
-
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 UNIT_MAIN(IN_FOLDER(test_file), IN_FOLDER(test_file_faults), IN_FOLDER(test_what_wins),
-          cmocka_unit_test(test_variables_of_others), cmocka_unit_test(test_attention_config),
-          cmocka_unit_test(test_names), IN_FOLDER(test_cache))
+          cmocka_unit_test(test_variables_of_others), cmocka_unit_test(test_attention_config))

@@ -9,6 +9,7 @@
     X(serve)                                                                                       \
     X(chat)                                                                                        \
     X(status)                                                                                      \
+    X(pull)                                                                                        \
     X(validate)                                                                                    \
     X(quantize)                                                                                    \
     X(bench)                                                                                       \

@@ -15,8 +15,7 @@
 #define ONE        "osprey runs one engine on one device"
 #define NEUTRAL    "osprey samples by temperature, top_p, top_k and min_p"
 #define DOWNLOAD                                                                                   \
-    "osprey does not download models; run for example hf download openai/gpt-oss-20b "             \
-    "first, then give that name"
+    "osprey downloads from Hugging Face only; use for example -hf ggml-org/gpt-oss-20b-GGUF"
 
 #define REFUSED "" /* for `only`: no value may be ignored */
 
@@ -79,7 +78,6 @@ static const struct foreign_option FOREIGN[] = {
     {"--check-tensors", FOREIGN_NONE, NULL, "use osprey validate to check a checkpoint"},
     {"--code-revision,--tokenizer-revision,--task,--runner,--convert", FOREIGN_ONE, NULL,
      "osprey uses the files in the checkpoint's folder"},
-    {"--offline", FOREIGN_NONE, NULL, "osprey never uses the network for models"},
     {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "osprey keeps the weights loaded"},
     {"--tensor-parallel-size,-tp,--pipeline-parallel-size,-pp,--data-parallel-size,-dp,"
      "--decode-context-parallel-size,-dcp",
@@ -139,8 +137,7 @@ static const struct foreign_option FOREIGN[] = {
      "osprey sends the CORS headers that an allowed origin needs"},
     {"--allow-credentials,--cors-credentials", FOREIGN_NONE, NULL,
      "osprey sends the CORS headers that an allowed origin needs"},
-    {"--hf-repo,-hf,-hfr,--hf-file,-hff,--model-url,-mu,--docker-repo,-dr,--hf-token,-hft",
-     FOREIGN_ONE, REFUSED, DOWNLOAD},
+    {"--model-url,-mu,--docker-repo,-dr", FOREIGN_ONE, REFUSED, DOWNLOAD},
     {"--gpt-oss-20b-default,--gpt-oss-120b-default", FOREIGN_NONE, REFUSED, DOWNLOAD},
     {"--models-preset", FOREIGN_ONE, REFUSED,
      "set each option on the command line, in a --config file or as environment variable "

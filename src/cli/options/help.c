@@ -13,6 +13,7 @@ static const struct command_example EXAMPLES[] = {
     {"osprey chat", "chat with the bundled model in the terminal"},
     {"osprey chat -p \"What is the capital of France?\"", "one answer on standard output"},
     {"osprey serve", "serve the OpenAI API on http://127.0.0.1:8000"},
+    {"osprey serve openai/gpt-oss-20b --pull", "download a model and serve it"},
     {"osprey serve gpt-oss-20b", "serve the checkpoint in the folder gpt-oss-20b"},
     {NULL, NULL},
 };
@@ -52,8 +53,9 @@ void help_program(FILE *out)
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "    %-12s%s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     put_examples(out, EXAMPLES);
-    fputs("\nMODEL is a folder with a checkpoint, or the name of a model in the local Hugging Face "
-          "cache.\nThe default is osprey-nano, a small model that comes with osprey.\n"
+    fputs("\nMODEL is a folder with a checkpoint, or the name of a model on Hugging Face (osprey "
+          "help "
+          "pull).\nThe default is osprey-nano, a small model that comes with osprey.\n"
           "\"osprey COMMAND --help\" describes a command.\n",
           out);
 }

@@ -7,8 +7,11 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/options/kernel_json.h"
-#include "cli/terminal/model_cache.h"
+#include "cli/options/model_pull.h"
 #include "cli/terminal/progress.h"
+#include "osprey_tools.h"
+
+enum { HUB_NAME_BYTES_MAX = 256 }; /* of USER/MODEL:TAG */
 
 #define ATTENTION_BACKEND "attention-backend"
 
@@ -26,32 +29,66 @@ static enum osp_status check_exists(const char *path)
 
 static const char *path_arg(const struct model_args *args, const struct positional_args *positional)
 {
-    return positional->n > 0 ? positional->words[0] : args->options.path;
+    if (positional->n > 0)
+        return positional->words[0];
+    return args->options.path ? args->options.path : args->hf_repo;
+}
+
+/* The name of a model on the hub, with its revision; NULL: the model is a folder or the bundled
+ * one. */
+static const char *hub_name(const struct model_args *args, const struct positional_args *positional)
+{
+    const char *given = path_arg(args, positional);
+
+    return given && !path_is_folder(given) && !path_is_file(given) && osp_hub_name_is(given) ? given
+                                                                                             : NULL;
+}
+
+/* -hf is another way to give MODEL; both are an error unless they agree. */
+static enum osp_status check_hub_args(const struct model_args *args, const char *given,
+                                      const char *name)
+{
+    if (args->hf_repo != NULL && given != NULL && strcmp(given, args->hf_repo) != 0)
+        return fail(OSP_EINVAL, "the model is given twice: %s, and --hf-repo %s", given,
+                    args->hf_repo);
+    if (args->hf_repo != NULL && name == NULL)
+        return fail(OSP_EINVAL,
+                    "--hf-repo %s: expected USER/MODEL[:TAG] such as "
+                    "ggml-org/gpt-oss-20b-GGUF",
+                    args->hf_repo);
+    if (args->hf_file != NULL && name == NULL)
+        return fail(OSP_EINVAL, "--hf-file %s needs the name of a model on the hub (--hf-repo)",
+                    args->hf_file);
+    return OSP_OK;
 }
 
 const char *model_args_cache_name(const struct model_args *args,
                                   const struct positional_args *positional)
 {
-    const char *given = path_arg(args, positional);
+    static char name[HUB_NAME_BYTES_MAX];
+    const char *found = hub_name(args, positional);
 
-    return given && !path_is_folder(given) && !path_is_file(given) && model_cache_is_name(given)
-               ? given
-               : NULL;
+    if (found == NULL)
+        return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(found, "@"), found);
+    return name;
 }
 
 enum osp_status model_args_path(const char **out, const struct model_args *args,
                                 const struct positional_args *positional)
 {
     static char *found; /* *out points to it until the next call */
-    const char *name = model_args_cache_name(args, positional);
+    const char *name = hub_name(args, positional);
     enum osp_status st;
 
     *out = path_arg(args, positional);
+    TRY(check_hub_args(args, *out, name));
     if (name == NULL)
         return check_exists(*out);
-    free(found);
-    st = model_cache_find(&found, name, args->download_dir, args->revision);
+    osp_free(found);
+    st = model_pull_path(&found, args, name);
     *out = found;
+out:
     return st;
 }
 

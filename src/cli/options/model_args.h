@@ -11,6 +11,8 @@
 struct model_args {
     struct osp_model_options options;
     const char *revision, *download_dir;
+    const char *hf_repo, *hf_file, *hf_token; /* llama-server's names; hf_repo: MODEL and pull */
+    bool pull, offline;
     const char *cache_type_k, *cache_type_v; /* see model_args_kv_type() */
     const char *attention_config;            /* see model_args_device_options() */
     const char *attention_sinks;             /* see model_args_sinks() */
@@ -22,10 +24,24 @@ struct model_args {
 #define MODEL_PATH_ROWS(T, m)                                                                      \
     TEXT_ROW(T, m.options.path, "model", "-m,--model-path", "FOLDER",                              \
              "folder with a checkpoint (Hugging Face or original layout), a GGUF file, or the "    \
-             "name of a model in the local Hugging Face cache; same as the argument MODEL "        \
-             "(default: the bundled osprey-nano)"),                                                \
+             "name of a model on Hugging Face, USER/MODEL[:TAG][@REVISION]; same as the argument " \
+             "MODEL (default: the bundled osprey-nano)"),                                          \
+        FLAG_ROW(T, m.pull, "pull", NULL,                                                          \
+                 "download a model that is not in the Hugging Face cache (default: ask at a "      \
+                 "terminal, otherwise fail; see osprey help pull)"),                               \
+        FLAG_ROW(T, m.offline, "offline", NULL,                                                    \
+                 "do not use the network for models, as HF_HUB_OFFLINE=1"),                        \
         TEXT_ROW(T, m.revision, "revision", NULL, "NAME",                                          \
-                 "branch, tag or commit of the model in the Hugging Face cache (default main)"),   \
+                 "branch, tag or commit of the model, same as @REVISION (default main)"),          \
+        TEXT_ROW(T, m.hf_repo, "hf-repo", "-hf,-hfr", "NAME",                                      \
+                 "model on Hugging Face, same as the argument MODEL with --pull (llama-server's "  \
+                 "name)"),                                                                         \
+        TEXT_ROW(T, m.hf_file, "hf-file", "-hff", "FILE",                                          \
+                 "GGUF file of the model's repository (default: chosen by the tag, else Q4_K_M, "  \
+                 "Q8_0 or the first one)"),                                                        \
+        TEXT_ROW(T, m.hf_token, "hf-token", "-hft", "TOKEN",                                       \
+                 "token of the hub; other users of the machine can read the command line, so "     \
+                 "prefer HF_TOKEN"),                                                               \
         TEXT_ROW(T, m.download_dir, "download-dir", NULL, "FOLDER",                                \
                  "the Hugging Face cache (default: $HF_HUB_CACHE, $HF_HOME/hub or "                \
                  "~/.cache/huggingface/hub)"),                                                     \
@@ -118,13 +134,14 @@ struct model_args {
                 "kill and restart a worker that sends no heartbeat for this long (default 4)")
 
 /* The folder of the argument MODEL or of --model; NULL: the bundled model. A name such as
- * openai/gpt-oss-20b is looked up in the local Hugging Face cache unless a folder has that name. If
- * the cache lacks the model, the error names the command that fetches it. Valid until the next
- * call; one thread at a time. */
+ * openai/gpt-oss-20b is looked up in the local Hugging Face cache, and downloaded if that is wanted
+ * (model_pull.h), unless a folder has that name. Valid until the next call; one thread at a
+ * time. */
 CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
                                         const struct positional_args *positional);
 
-/* The name that was looked up in the cache; NULL: the model is a folder or the bundled one. */
+/* The name that was looked up in the cache, without its revision; NULL: the model is a folder or
+ * the bundled one. Valid until the next call. */
 const char *model_args_cache_name(const struct model_args *args,
                                   const struct positional_args *positional);
 
