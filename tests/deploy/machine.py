@@ -29,14 +29,15 @@ def wait_until(condition, what, limit_s=60):
     raise AssertionError(f"not reached in {limit_s} s: {what}")
 
 
-def debian_root(cache, name, packages):
+def debian_root(cache, name, packages, *options):
     """The tarball of a Debian 12 with these packages, made once by mmdebstrap."""
     path = pathlib.Path(cache) / f"{name}.tar"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part.tar")
-        run(["mmdebstrap", "--variant=minbase", "--mode=root", f"--include={','.join(packages)}", "bookworm",
-             part], timeout_s=900)
+        run(["mmdebstrap", "--variant=minbase", "--mode=root", '--aptopt=APT::Install-Recommends "false"',
+             *([f"--include={','.join(packages)}"] if packages else []), *options, "bookworm", part],
+            timeout_s=900)
         part.rename(path)
     return path
 
