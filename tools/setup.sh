@@ -114,6 +114,7 @@ if command -v dpkg-query >/dev/null 2>&1; then
         unpack_program caddy
     fi
 else
+    # shellcheck disable=SC2086
     say "this system has no dpkg; install these packages by hand:" $wanted
 fi
 echo "# Written by tools/setup.sh: the packages for '$profile' are installed." >"$stamp"
