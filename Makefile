@@ -28,10 +28,13 @@ INCLUDES := -Iinclude -Isrc
 # installed packages.
 
 BARE_RUN  := run
+BARE_DEPLOY := test-deploy manifests
 BARE_TEST := setup kills bench-text test test-compat test-quick asan tsan check-clang check-format \
              bundle
 ifneq ($(filter $(BARE_TEST),$(MAKECMDGOALS)),)
 include build/setup/test.mk
+else ifneq ($(filter $(BARE_DEPLOY),$(MAKECMDGOALS)),)
+include build/setup/deploy.mk
 else ifneq ($(filter $(BARE_RUN),$(MAKECMDGOALS)),)
 include build/setup/run.mk
 endif
@@ -592,6 +595,19 @@ sim-bugs: $(BUILD)/tests/sim_engine ## Optional: plant bugs in the engine; the s
 .PHONY: test-large
 test-large: build ## Optional: load a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)
 	@tests/large/run $(BUILD)/osprey
+
+# Tests of deploy/: a Debian that boots, the package, the image, Prometheus, the Helm chart.
+DEPLOY_VENV := build/venv-deploy
+$(DEPLOY_VENV)/stamp: tests/deploy/requirements.txt
+	@tools/setup_python.sh $(DEPLOY_VENV) $<
+	@touch $@
+
+.PHONY: test-deploy manifests
+test-deploy: build $(DEPLOY_VENV)/stamp ## Optional: package, image, monitoring and chart of deploy/ (15 minutes; root for the first two)
+	@$(DEPLOY_VENV)/bin/python -m pytest -rs -p no:cacheprovider --timeout 3600 tests/deploy
+
+manifests: $(DEPLOY_VENV)/stamp ## Write deploy/kubernetes/osprey.yaml from the Helm chart
+	@$(DEPLOY_VENV)/bin/python deploy/helm/render.py >deploy/kubernetes/osprey.yaml
 
 # ---- installing and packing -------------------------------------------------------------------
 
