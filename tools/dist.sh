@@ -13,5 +13,5 @@ git rev-parse --verify -q HEAD >/dev/null || {
 }
 [ -z "$(git status --porcelain)" ] || echo "dist: changes that are not committed are left out" >&2
 git -c tar.umask=0022 -c core.abbrev=12 archive --format=tar --prefix="$name/" HEAD >"$out/$name.tar"
-gzip -n -9 -f "$out/$name.tar"
+gzip -n -f "$out/$name.tar"
 (cd "$out" && sha256sum "$name.tar.gz")

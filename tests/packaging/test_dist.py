@@ -28,16 +28,20 @@ def dist(folder, out, umask):
     return out / "osprey-1.2.3.tar.gz"
 
 
-def test_same_bytes_from_another_clone(tmp_path):
-    first = dist(ROOT, tmp_path / "a", "0022")
+@pytest.fixture(scope="module")
+def tarball(tmp_path_factory):
+    return dist(ROOT, tmp_path_factory.mktemp("dist"), "0022")
+
+
+def test_same_bytes_from_another_clone(tarball, tmp_path):
     git("clone", "-q", "--no-local", "--depth=1", f"file://{ROOT}", str(tmp_path / "clone"))
     second = dist(tmp_path / "clone", tmp_path / "b", "0077")
-    hashes = {hashlib.sha256(p.read_bytes()).hexdigest() for p in (first, second)}
+    hashes = {hashlib.sha256(p.read_bytes()).hexdigest() for p in (tarball, second)}
     assert len(hashes) == 1
 
 
-def test_content(tmp_path):
-    with tarfile.open(dist(ROOT, tmp_path, "0022")) as tar:
+def test_content(tarball):
+    with tarfile.open(tarball) as tar:
         members = {m.name: m for m in tar.getmembers()}
         commit = tar.extractfile("osprey-1.2.3/tools/commit").read().decode().strip()
     assert git("rev-parse", "HEAD").startswith(commit) and len(commit) >= 7
@@ -47,9 +51,9 @@ def test_content(tmp_path):
     assert {m.mode & 0o022 for m in members.values() if m.isfile()} == {0}
 
 
-def test_version_of_a_tarball(tmp_path):
+def test_version_of_a_tarball(tarball, tmp_path):
     """Without git, results of measurements still name the commit."""
-    with tarfile.open(dist(ROOT, tmp_path, "0022")) as tar:
+    with tarfile.open(tarball) as tar:
         tar.extractall(tmp_path, filter="data")
     folder = tmp_path / "osprey-1.2.3"
     env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path)}
