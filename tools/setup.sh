@@ -118,7 +118,10 @@ if command -v dpkg-query >/dev/null 2>&1; then
         unpack_program nginx
         unpack_program caddy
     fi
-    [ "$profile" != deploy ] || unpack_program prometheus
+    if [ "$profile" = deploy ]; then
+        unpack_program nginx
+        unpack_program prometheus
+    fi
 else
     # shellcheck disable=SC2086
     say "this system has no dpkg; install these packages by hand:" $wanted
