@@ -6,7 +6,7 @@
 
 `clone` needs root and the packages of `make test-deploy`. `board` needs the image that
 tests/deploy/test_image.py builds, and chromium. Grafana is in neither Debian nor PyPI, so each
-query of the board is drawn by the graph page of Debian's Prometheus.
+query of the board is plotted by the graph page of Debian's Prometheus.
 """
 import json
 import os
@@ -166,7 +166,7 @@ def board(folder):
         try:
             prometheus = clock.step("Prometheus has its first value", start_prometheus, root, key_file)
             clock.step("traffic: osprey bench --url", traffic, key)
-            clock.step(f"{len(list(panels()))} panels drawn", draw, folder)
+            clock.step(f"{len(list(panels()))} panels plotted", draw, folder)
         finally:
             server.terminate()
             if prometheus:
