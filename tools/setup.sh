@@ -21,7 +21,7 @@ test_packages="$run_packages libcmocka-dev clang clang-format-14|clang-format py
 
 # Debian packages, a Debian that boots, images of containers.
 deploy_packages="$run_packages python3 python3-venv git curl dpkg-dev debhelper fakeroot lintian
-                 mmdebstrap systemd-container buildah shellcheck"
+                 mmdebstrap systemd-container buildah iproute2 shellcheck"
 
 say() { echo "setup: $*"; }
 

@@ -38,12 +38,17 @@ def machine(tmp_path_factory, package):
     root.mkdir()
     run(["tar", "-C", root, "-xf", tar])
     (root / "etc/hostname").write_text("node\n")
-    (root / "etc/hosts").write_text("127.0.0.1 localhost node\n")
+    (root / "etc/hosts").write_text("127.0.0.1 localhost\n192.0.2.1 node\n")
     (root / "etc/slurm/slurm.conf").write_text(SLURM_CONF.format(host="node"))
     (root / "etc/slurm/gres.conf").write_text("NodeName=node Name=gpu File=/dev/zero\n")
     shutil.copy(package, root / "root/osprey.deb")
     shutil.copy(ROOT / "deploy/slurm/osprey.sbatch", root / "root")
     running = Machine(root)
+    # Slurm resolves no name while loopback is the only interface.
+    network = ["nsenter", f"--target={running.init}", "--net", "ip"]
+    run([*network, "link", "add", "net0", "type", "bridge"])
+    run([*network, "address", "add", "192.0.2.1/24", "dev", "net0"])
+    run([*network, "link", "set", "net0", "up"])
     running.sh("hostname node; mkdir -p /var/lib/slurm/slurmctld /var/lib/slurm/slurmd; systemctl restart munge; "
                "systemctl restart slurmctld slurmd", timeout_s=120)
     running.sh("dpkg -i /root/osprey.deb && systemctl stop osprey", timeout_s=120)
