@@ -49,7 +49,7 @@ def inside(root, command, limit_s=1800):
     """Runs a command in the root as a login would, with this machine's network."""
     return run(["systemd-nspawn", "--register=no", "--keep-unit", "--quiet", "--resolv-conf=copy-host",
                 "--console=pipe", f"--directory={root}", "--setenv=DEBIAN_FRONTEND=noninteractive",
-                "/bin/sh", "-c", command], timeout_s=limit_s)
+                "/bin/bash", "-c", command], timeout_s=limit_s)
 
 
 def ask_make_run(root):
@@ -144,7 +144,7 @@ def draw(folder):
         url = f"http://127.0.0.1:{PROMETHEUS_PORT}/classic/graph?{urllib.parse.urlencode(words)}"
         name = "".join(c if c.isalnum() else "-" for c in title).strip("-").lower()
         run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             "--virtual-time-budget=20000", f"--window-size=1200,{110 + 560 * len(queries)}",
+             "--virtual-time-budget=20000", f"--window-size=1200,{130 + 700 * len(queries)}",
              f"--screenshot={folder}/{number:02}-{name}.png", url])
 
 
