@@ -28,10 +28,13 @@ INCLUDES := -Iinclude -Isrc
 # installed packages.
 
 BARE_RUN  := run
+BARE_DEPLOY := test-deploy manifests
 BARE_TEST := setup kills bench-text test test-compat test-quick asan tsan check-clang check-format \
              bundle
 ifneq ($(filter $(BARE_TEST),$(MAKECMDGOALS)),)
 include build/setup/test.mk
+else ifneq ($(filter $(BARE_DEPLOY),$(MAKECMDGOALS)),)
+include build/setup/deploy.mk
 else ifneq ($(filter $(BARE_RUN),$(MAKECMDGOALS)),)
 include build/setup/run.mk
 endif
@@ -210,10 +213,11 @@ $(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels/kernels_$(k).o: \
 $(call object,$(wildcard src/cpu/matmul/*.c src/cpu/stages/*.c)): PART_CFLAGS = $(LIB_CFLAGS) $(PLAIN)
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
-# Changes with every commit and when files are modified. Results of measurements contain it.
+# Changes with every commit and when files are modified. Results of measurements contain it. In the
+# tarball of `make dist`, tools/commit has the commit.
 $(BUILD)/build-id: FORCE
 	@mkdir -p $(@D)
-	@id=$$(git describe --always --dirty 2>/dev/null); echo "$$id" | cmp -s - $@ || echo "$$id" >$@
+	@id=$$(sed '/^.Format/d' tools/commit); id=$${id:-$$(git describe --always --dirty 2>/dev/null)}; echo "$$id" | cmp -s - $@ || echo "$$id" >$@
 $(BUILD)/obj/src/cli/options/build_id.o: $(BUILD)/build-id
 $(BUILD)/obj/src/cli/options/build_id.o: PART_CFLAGS += -DOSP_BUILD_ID="\"$$(cat $(BUILD)/build-id)\""
 
@@ -599,6 +603,19 @@ sim-bugs: $(BUILD)/tests/sim_engine ## Optional: plant bugs in the engine; the s
 test-large: build ## Optional: load a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)
 	@tests/large/run $(BUILD)/osprey
 
+# Tests of deploy/: a Debian that boots, the package, the image, Prometheus, the Helm chart.
+DEPLOY_VENV := build/venv-deploy
+$(DEPLOY_VENV)/stamp: tests/deploy/requirements.txt
+	@tools/setup_python.sh $(DEPLOY_VENV) $<
+	@touch $@
+
+.PHONY: test-deploy manifests
+test-deploy: build $(DEPLOY_VENV)/stamp ## Optional: package, image, monitoring and chart of deploy/ (15 minutes; root for the first two)
+	@$(DEPLOY_VENV)/bin/python -m pytest -rs -p no:cacheprovider --timeout 3600 tests/deploy
+
+manifests: $(DEPLOY_VENV)/stamp ## Write deploy/kubernetes/osprey.yaml from the Helm chart
+	@$(DEPLOY_VENV)/bin/python deploy/helm/render.py >deploy/kubernetes/osprey.yaml
+
 # ---- installing and packing -------------------------------------------------------------------
 
 BINDIR     := $(DESTDIR)$(PREFIX)/bin
@@ -637,11 +654,25 @@ install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below DE
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/osprey.pc.in \
 	    >$(LIBDIR)/pkgconfig/osprey.pc
 
+SYSCONFDIR ?= /etc
+ETCDIR     := $(DESTDIR)$(SYSCONFDIR)/osprey
+UNITDIR    := $(DESTDIR)$(PREFIX)/lib/systemd/system
+SYSUSERS   := $(DESTDIR)$(PREFIX)/lib/sysusers.d/osprey.conf
+
+.PHONY: install-service
+install-service: ## Install the systemd unit, the user's definition and /etc/osprey/serve.conf
+	@install -d $(UNITDIR) $(dir $(SYSUSERS)) $(ETCDIR)
+	@sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
+	    deploy/systemd/osprey.service.in >$(UNITDIR)/osprey.service
+	@install -m 644 deploy/systemd/osprey.sysusers $(SYSUSERS)
+	@[ -f $(ETCDIR)/serve.conf ] || install -m 644 deploy/systemd/serve.conf $(ETCDIR)/serve.conf
+	@echo "next: systemd-sysusers && systemctl daemon-reload && systemctl enable --now osprey"
+
 .PHONY: uninstall
-uninstall: ## Remove the installed files
+uninstall: ## Remove the installed files, the service included; the configuration stays
 	@rm -f $(BINDIR)/osprey $(LIBDIR)/libosprey.a $(LIBDIR)/libosprey.so $(LIBDIR)/$(SONAME) \
 	    $(LIBDIR)/libosprey.so.$(VERSION) $(LIBDIR)/pkgconfig/osprey.pc $(MANDIR)/osprey.1 \
-	    $(LIBDIR)/osprey/osprey-cuda.so \
+	    $(LIBDIR)/osprey/osprey-cuda.so $(UNITDIR)/osprey.service $(SYSUSERS) \
 	    $(patsubst include/%,$(INCLUDEDIR)/%,$(PUBLIC_H))
 	@rm -rf $(MODELDIR)
 	@rmdir -p --ignore-fail-on-non-empty $(dir $(MODELDIR)) $(LIBDIR)/osprey 2>/dev/null || true
@@ -649,6 +680,13 @@ uninstall: ## Remove the installed files
 .PHONY: bundle
 bundle: tests ## Pack dist/osprey-bundle: program, libraries, model, tests; runs on any x86-64 Linux
 	@tools/bundle.sh $(BUILD) dist/osprey-bundle
+
+.PHONY: dist deb
+dist: ## Pack the last commit as dist/osprey-VERSION.tar.gz; the same bytes on every machine
+	@tools/dist.sh $(VERSION) dist
+
+deb: dist ## Build the Debian packages dist/deb/*.deb from the last commit (needs debhelper)
+	@deploy/build_deb.sh $(VERSION) dist $(DEB_OPTIONS)
 
 .PHONY: clean
 clean: ## Remove the build folders, except for the Python environments

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the distribution packages for building (run) or for building and testing (test), prints
-# their names, and writes a file that the Makefile includes. Needs the network only when a package
+# Installs the distribution packages for building (run), for building and testing (test) or for the
+# tests of deploy/ (deploy), prints their names, and writes a file that the Makefile includes. Needs the network only when a package
 # is missing. Supports Debian 12 and Ubuntu 24.04; on other systems it prints the names of the
 # libraries and exits.
 #
-#   tools/setup.sh run|test STAMP-FILE
+#   tools/setup.sh run|test|deploy STAMP-FILE
 set -eu
 
 profile=$1
@@ -18,6 +18,10 @@ test_packages="$run_packages libcmocka-dev clang clang-format-14|clang-format py
 # The NEON kernels are also tested on other processors, by a cross compiler and an emulator.
 [ "$(uname -m)" = aarch64 ] ||
     test_packages="$test_packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+
+# Debian packages, a Debian that boots, images of containers.
+deploy_packages="$run_packages python3 python3-venv git curl dpkg-dev debhelper fakeroot lintian
+                 mmdebstrap systemd-container buildah iproute2 shellcheck"
 
 say() { echo "setup: $*"; }
 
@@ -98,7 +102,8 @@ mkdir -p build/setup "$(dirname "$stamp")"
 case $profile in
 run) wanted=$run_packages ;;
 test) wanted=$test_packages ;;
-*) say "unknown profile $profile; expected run or test" >&2; exit 2 ;;
+deploy) wanted=$deploy_packages ;;
+*) say "unknown profile $profile; expected run, test or deploy" >&2; exit 2 ;;
 esac
 
 if command -v dpkg-query >/dev/null 2>&1; then
@@ -113,7 +118,12 @@ if command -v dpkg-query >/dev/null 2>&1; then
         unpack_program nginx
         unpack_program caddy
     fi
+    if [ "$profile" = deploy ]; then
+        unpack_program nginx
+        unpack_program prometheus
+    fi
 else
+    # shellcheck disable=SC2086
     say "this system has no dpkg; install these packages by hand:" $wanted
 fi
 echo "# Written by tools/setup.sh: the packages for '$profile' are installed." >"$stamp"

@@ -16,7 +16,7 @@ enum { OUTPUT_BYTES_MAX = 64 << 10 };
 struct status_args {
     const char *url, *api_key;
     struct option_float interval_s;
-    bool once, json;
+    bool once, json, health;
 };
 
 #define T struct status_args
@@ -29,6 +29,9 @@ static const struct option_row OPTIONS[] = {
     FLAG_ROW(T, once, "once", NULL,
              "print the table once and exit (default if standard output is not a terminal)"),
     FLAG_ROW(T, json, "json", NULL, "print one JSON object and exit"),
+    FLAG_ROW(T, health, "health", NULL,
+             "read only /health, print the state and exit; needs no API key and no second reading, "
+             "for health checks of containers"),
     FLOAT_ROW(T, interval_s, "interval", NULL, 0.1, 3600, "SECONDS",
               "time between two readings, over which tokens per second are measured (default 1)"),
     {0},
@@ -82,6 +85,17 @@ static int print_once(const struct client_server *server, const struct status_ar
         print(&text);
     buf_release(&text);
     return pair.now->is_healthy ? EXIT_SUCCESS : command_fail(EXIT_FAILURE, pair.now->error);
+}
+
+static int print_health(const struct client_server *server)
+{
+    struct server_status now;
+
+    server_status_read_health(&now, server);
+    if (!now.is_healthy)
+        return command_fail(EXIT_FAILURE, now.error);
+    puts(now.state);
+    return EXIT_SUCCESS;
 }
 
 /* ---- live ---- */
@@ -156,6 +170,8 @@ static int print_live(const struct client_server *server, const struct status_ar
 static enum osp_status check_args(const struct status_args *args,
                                   const struct positional_args *positional)
 {
+    if (args->health && args->json)
+        return fail(OSP_EINVAL, "--health and --json are two outputs; give one of them");
     if (positional->n > 0 && args->url != NULL && strcmp(args->url, positional->words[0]) != 0 &&
         getenv("OSPREY_URL") == NULL)
         return fail(OSP_EINVAL, "there are two URLs: --url %s, and the argument %s", args->url,
@@ -182,7 +198,12 @@ static int cmd_status(int argc, char **argv)
     interrupt_catch();
     server.is_cancelable = interrupt_descriptor() >= 0;
     server.cancel_descriptor = interrupt_descriptor();
-    exit_code = (args.once || args.json || !is_screen() ? print_once : print_live)(&server, &args);
+    if (args.health)
+        exit_code = print_health(&server);
+    else if (args.once || args.json || !is_screen())
+        exit_code = print_once(&server, &args);
+    else
+        exit_code = print_live(&server, &args);
     client_server_release(&server);
     return exit_code;
 }
@@ -192,7 +213,7 @@ static const struct command_example EXAMPLES[] = {
     {"osprey status https://llm.example.com --once", "another server, once"},
     {"OSPREY_API_KEY=KEY osprey status --json | jq .generation_tokens_per_second",
      "one value for a script, of a server that wants a key"},
-    {"osprey status > /dev/null || systemctl restart osprey", "the exit status is the health"},
+    {"osprey status --health || systemctl restart osprey", "the exit status is the health"},
     {NULL, NULL},
 };
 

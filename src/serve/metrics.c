@@ -33,6 +33,9 @@ static double share(double part, double whole)
     X("vllm:num_requests_waiting", "gauge", "Requests waiting in the queue.", f->stats.n_waiting)  \
     X("vllm:kv_cache_usage_perc", "gauge", "Fraction of the KV cache pages in use, 0 to 1.",       \
       share(f->stats.pages_used, f->stats.pages_total))                                            \
+    X("vllm:gpu_cache_usage_perc", "gauge",                                                        \
+      "The same as vllm:kv_cache_usage_perc, under its older name, which routers read.",           \
+      share(f->stats.pages_used, f->stats.pages_total))                                            \
     X("osprey:kv_pages_used", "gauge", "KV cache pages in use.", f->stats.pages_used)              \
     X("osprey:kv_pages_cached", "gauge", "KV cache pages held only by the prefix cache.",          \
       f->stats.pages_cached)                                                                       \
@@ -54,6 +57,12 @@ static double share(double part, double whole)
       "Prompt tokens looked up in the prefix cache.",                                              \
       f->stats.n_prompt_tokens + f->stats.n_cached_tokens)                                         \
     X("vllm:prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.",       \
+      f->stats.n_cached_tokens)                                                                    \
+    X("vllm:gpu_prefix_cache_queries_total", "counter",                                            \
+      "The same as vllm:prefix_cache_queries_total, under its older name, which routers read.",    \
+      f->stats.n_prompt_tokens + f->stats.n_cached_tokens)                                         \
+    X("vllm:gpu_prefix_cache_hits_total", "counter",                                               \
+      "The same as vllm:prefix_cache_hits_total, under its older name, which routers read.",       \
       f->stats.n_cached_tokens)                                                                    \
     X("vllm:num_preemptions_total", "counter", "Preemptions of running requests.",                 \
       f->stats.n_preemptions)                                                                      \

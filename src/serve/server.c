@@ -53,6 +53,7 @@ static void on_tick(void *ctx)
 {
     struct server *s = ctx;
 
+    service_tick(s);
     if (!s->engine)
         return;
     response_store_tick(s->responses, clock_ns());
@@ -68,6 +69,7 @@ static void on_stop(void *ctx, enum http_stop level)
 {
     struct server *s = ctx;
 
+    service_tick(s);
     if (level == HTTP_STOP_ABORT) {
         s->is_aborted = true;
         token_jobs_cancel(s);
@@ -152,6 +154,7 @@ static void loaded(void *ctx)
     if (http_draining(s->http))
         return;
     if (s->loading.status != OSP_OK) {
+        s->loading_failed = true;
         http_stop(s->http);
         return;
     }
@@ -161,6 +164,7 @@ static void loaded(void *ctx)
     sampling->has_temperature = sampling->has_temperature || s->loading.result.is_greedy;
     s->start_unix_s = clock_unix_s();
     print_url(s, s->opt.on_ready);
+    service_tick(s);
 }
 
 static void on_listening(void *ctx)
@@ -170,6 +174,7 @@ static void on_listening(void *ctx)
     s->is_loading = true;
     warn_if_open(s);
     print_url(s, s->opt.on_listening);
+    service_tick(s);
     http_work(s->http, load, loaded, s);
 }
 
@@ -216,6 +221,7 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
     enum osp_status st;
 
     json_budget_install();
+    service_open(s);
     s->opt = *opt;
     if (!s->opt.host)
         s->opt.host = "127.0.0.1";
@@ -283,6 +289,7 @@ void serve_close(struct server *s)
     if (!s)
         return;
     http_close(s->http);
+    service_close(s);
     token_jobs_close(s);
     close_engine(s);
     http_free(s->http);

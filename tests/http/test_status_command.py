@@ -227,3 +227,16 @@ def test_an_interrupt_ends_a_slow_reading(fake):
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=60)
     assert process.returncode == 1 and "canceled" in error, (out, error)
+
+
+def test_health_needs_no_key(start_server):
+    server = start_server("--api-key", "secret")
+    done = run("status", "--health", server.url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+    done = run("status", "--once", server.url)
+    assert done.returncode == 1 and "key" in done.stderr
+    done = run("status", "--health", "--json", server.url)
+    assert done.returncode == 2 and "--health" in done.stderr
+    assert server.stop() == 0
+    done = run("status", "--health", server.url)
+    assert done.returncode == 1 and done.stdout == "" and done.stderr != ""

@@ -84,3 +84,17 @@ def test_uninstall_leaves_nothing(stage, make):
     root, _ = stage
     make("uninstall", f"DESTDIR={root}", "PREFIX=/opt/osprey")
     assert [p for p in root.rglob("*") if not p.is_dir()] == []
+
+
+def test_service_is_installed_for_its_prefix(tmp_path, make):
+    where = f"DESTDIR={tmp_path}", "PREFIX=/opt/osprey"
+    make("install-service", *where)
+    unit = (tmp_path / "opt/osprey/lib/systemd/system/osprey.service").read_text()
+    assert "ExecStart=/opt/osprey/bin/osprey serve --config /etc/osprey/serve.conf\n" in unit
+    assert "@PREFIX@" not in unit and "@SYSCONFDIR@" not in unit
+    conf = tmp_path / "etc/osprey/serve.conf"
+    conf.write_text("port: 1234\n")
+    make("install-service", *where)  # an upgrade keeps the operator's file
+    assert conf.read_text() == "port: 1234\n"
+    make("uninstall", *where)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == [conf]

@@ -131,16 +131,31 @@ static void read_metrics(struct server_status *out, const struct client_server *
         out->uptime_s = (double)clock_unix_s() - out->metrics[STATUS_START_TIME].sum;
 }
 
-void server_status_read(struct server_status *out, const struct client_server *s)
+static void server_status_init(struct server_status *out)
 {
-    struct buf body;
-
     *out = (struct server_status){
 #define STATUS_METRIC(member, metric_name) .metrics[STATUS_##member] = {.name = metric_name},
         STATUS_METRIC_LIST(STATUS_METRIC)
 #undef STATUS_METRIC
             .context_tokens_max = -1,
         .uptime_s = -1};
+}
+
+void server_status_read_health(struct server_status *out, const struct client_server *s)
+{
+    struct buf body;
+
+    server_status_init(out);
+    buf_init(&body, BODY_BYTES_MAX);
+    read_health(out, s, &body);
+    buf_release(&body);
+}
+
+void server_status_read(struct server_status *out, const struct client_server *s)
+{
+    struct buf body;
+
+    server_status_init(out);
     buf_init(&body, BODY_BYTES_MAX);
     read_health(out, s, &body);
     if (out->is_reachable) {

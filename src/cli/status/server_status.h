@@ -56,6 +56,8 @@ struct server_status {
 
 /* Does not fail: what went wrong is in `out`. */
 void server_status_read(struct server_status *out, const struct client_server *s);
+/* Reads /health alone, which needs no API key. */
+void server_status_read_health(struct server_status *out, const struct client_server *s);
 
 /* Values below 0: not known. */
 double status_value(const struct server_status *now, enum status_metric id);

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "base/sd_notify.h"
 #include "serve/http/errors.h"
 #include "serve/http/http.h"
 #include "serve/http/keys.h"
@@ -40,6 +41,17 @@ struct status_line {
     enum osp_engine_state state;
 };
 
+enum service_phase { SERVICE_STARTING, SERVICE_READY, SERVICE_STOPPING };
+enum { SERVICE_STATUS_BYTES = 512 };
+
+/* What systemd has been told (service.c). */
+struct service {
+    struct sd_notify notify;
+    enum service_phase sent;
+    uint64_t watched_ns, told_ns; /* of the last WATCHDOG and STATUS */
+    char status[SERVICE_STATUS_BYTES];
+};
+
 /* Defaults of conversations whose request sets no effort or date. */
 struct chat_defaults {
     const char *effort;
@@ -49,8 +61,8 @@ struct chat_defaults {
 struct server {
     struct serve_options opt;
     struct http_server *http;
-    struct loading loading; /* owned by the loading thread while is_loading */
-    bool is_loading;
+    struct loading loading;          /* owned by the loading thread while is_loading */
+    bool is_loading, loading_failed; /* failed: `loading` has the reason */
     struct keys keys;
     struct osp_engine *engine;     /* owned; NULL while the model is being loaded */
     struct osp_model_info info;    /* valid once the engine is there */
@@ -72,6 +84,7 @@ struct server {
     /* requests refused with 429; requests aborted by --request-time-limit */
     int64_t n_refused, n_timed_out;
     struct status_line status_line;
+    struct service service;
 };
 
 bool server_has_model(const struct server *s, const char *name);
@@ -99,5 +112,11 @@ void unavailable_closing(const struct server *s, struct api_error *out);
 
 /* status_line.c: called at every tick. */
 void status_line_tick(struct server *s);
+
+/* service.c: notifies systemd, if it has started the server. service_tick() is called at every tick
+ * and at once when the server becomes ready or drains. */
+void service_open(struct server *s);
+void service_close(struct server *s);
+void service_tick(struct server *s);
 
 #endif
