@@ -10,7 +10,7 @@
 #include "engine/core/engine.h"
 #include "model/model.h"
 
-enum { N_KINDS = 8, ANSWER_TOKENS = 40 };
+enum { N_KINDS = 8, ANSWER_TOKENS = 40, SAMPLES_MAX = 64 };
 
 /* The CPU's steps, which a test can keep from ending. To the engine they run within model_step(),
  * asynchronously, or queued: two at a time, the second with tokens that the first one samples. */
@@ -20,8 +20,8 @@ static struct backend_ops behind;
 static enum way way;
 static const struct sample_args *sample;
 static struct {
-    int32_t tokens[8], top_tokens[8 * TOP_LOGPROBS_MAX];
-    float logprobs[8], top_logprobs[8 * TOP_LOGPROBS_MAX];
+    int32_t tokens[SAMPLES_MAX], top_tokens[SAMPLES_MAX * TOP_LOGPROBS_MAX];
+    float logprobs[SAMPLES_MAX], top_logprobs[SAMPLES_MAX * TOP_LOGPROBS_MAX];
 } results[2];                                       /* of step n in n % 2 */
 static atomic_int n_begun, n_waited, waits_at_most; /* steps */
 static atomic_int n_sent; /* of them, those that began while another one ran */
