@@ -586,6 +586,11 @@ sim: $(BUILD)/tests/sim_engine ## Optional: simulate a million schedules of the 
 	@n=$$(nproc); seq 0 $$((n - 1)) | xargs -P $$n -I{} sh -c \
 	    'exec $< $$(($(SIM_SCHEDULES) / '$$n')) $$(({} * ($(SIM_SCHEDULES) / '$$n') + 1))'
 
+DRAFT_REQUESTS ?= 1000
+.PHONY: drafts
+drafts: $(BUILD)/tests/check_drafts ## Optional: 1,000 mixed requests with and without each drafter: equal answers
+	@$< $(DRAFT_REQUESTS)
+
 .PHONY: sim-bugs
 sim-bugs: $(BUILD)/tests/sim_engine ## Optional: plant bugs in the engine; the simulator must find each one
 	@tests/sim_bugs $(BUILD) '$(COMPILE)'

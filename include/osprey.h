@@ -228,8 +228,8 @@ struct osp_request;
 
 enum { OSP_SLOT_SHARE_MAX = 1024 };
 
-/* Speculative decoding: drafts of the next tokens, which one step verifies together. Never changes an
- * answer (docs/drafts.md). */
+/* Speculative decoding: drafts of the next tokens, which one step verifies together. Never changes
+ * an answer (docs/drafts.md). */
 enum osp_draft_method {
     OSP_DRAFTS_OFF,  /* except for requests with a prediction */
     OSP_DRAFTS_NGRAM /* what followed the last tokens when the request had them before */

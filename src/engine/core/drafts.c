@@ -128,7 +128,7 @@ static int n_usable(const struct osp_engine *e, const struct osp_request *r)
     const struct seq *q = &r->seq;
     int n = min_int(d->n, sched_drafts_max(e->sched, q)), n_open = 0;
 
-    if (d->at != q->n_tokens || seq_is_leaving(q) || seq_needs_mask(q))
+    if (seq_needs_mask(q))
         return 0;
     if (r->grammar != NULL)
         n = answer_grammar_n_free(r->grammar, d->tokens, n);

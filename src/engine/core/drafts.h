@@ -1,5 +1,5 @@
 /* Drafts of requests: made between two steps, passed to the scheduler, and compared with the tokens
- * that came. Which drafters there are is decided by the engine's options and the request's; how many
+ * that came. Which drafters there are is decided by the options of engine and request; how many
  * drafts are verified, by draft_control.h. Used by the engine's thread. */
 #ifndef ENGINE_CORE_DRAFTS_H
 #define ENGINE_CORE_DRAFTS_H

@@ -1,8 +1,8 @@
-/* How many drafts the next step verifies. A pure function of what was measured: the time of steps by
- * their number of decode rows, and how often drafts were right. Owned by the engine's thread.
+/* How many drafts the next step verifies. A pure function of what was measured: the time of steps
+ * by their number of decode rows, and how often drafts were right. Owned by the engine's thread.
  *
- * A step with S sequences and r draft rows gives S + E tokens, E = the sum of the probabilities that
- * each draft and all before it are right, and takes T(S + r). Drafts are added, the likeliest
+ * A step with S sequences and r draft rows gives S + E tokens, E = the sum of the probabilities
+ * that each draft and all before it are right, and takes T(S + r). Drafts are added, the likeliest
  * first, as long as (S + E) / T(S + r) grows beyond S / T(S). So the load decides, too: with many
  * sequences a row costs more than it gives.
  *

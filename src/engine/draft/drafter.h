@@ -1,5 +1,5 @@
-/* Drafters: they propose the next tokens of an answer, which the model then verifies (docs/drafts.md).
- * One interface, whatever a drafter works from:
+/* Drafters: they propose the next tokens of an answer, which the model then verifies
+ * (docs/drafts.md). One interface, whatever a drafter works from:
  *   ngram       the request's own tokens: what followed the last tokens when they occurred before
  *   prediction  a text that the client expects to be most of the answer
  * A drafter belongs to one request and is used by the engine's thread. */

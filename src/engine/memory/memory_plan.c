@@ -89,8 +89,8 @@ static void choose_batch(struct memory_plan *p, const struct memory_request *w)
         p->n_batch_tokens_max = p->n_seqs_max;
 }
 
-/* A step has a row of logits for each sequence and each draft; no more drafts than the sequences can
- * have, or than there are rows beside one sequence's. */
+/* A step has a row of logits for each sequence and each draft; no more drafts than the sequences
+ * can have, or than there are rows beside one sequence's. */
 static void choose_draft_rows(struct memory_plan *p, const struct memory_request *w)
 {
     int n = w->n_draft_rows_max == 0 ? (int)DRAFT_ROWS_DEFAULT : w->n_draft_rows_max;

@@ -280,13 +280,14 @@ double sched_limit_ns(const struct sched *s, const struct step_plan *plan);
  * its rows count as stored. */
 void sched_begin(struct sched *s);
 /* The step in flight has run, in step_ns; tokens: (n_prompt_logprobs + n_sampled) of the batch's
- * samples, the samples of drafts included. A token < 0 is a failed sample (enum sample_failure). Sequences that end leave the
- * scheduler, but the plan's chunks still name them until sched_plan() is called. */
+ * samples, the samples of drafts included. A token < 0 is a failed sample (enum sample_failure).
+ * Sequences that end leave the scheduler, but the plan's chunks still name them until sched_plan()
+ * is called. */
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint64_t now_ns);
 /* The step in flight has failed, or its tokens are not needed. */
 void sched_abandon(struct sched *s);
-/* Draft tokens after the last token of q, to be verified in the next step: the first `n` of them, as
- * many as that step has place for. They replace earlier ones, and are dropped when q gets a token.
+/* Draft tokens after the last token of q, to be verified in the next step: the first `n` of them,
+ * as many as that step has place for. They replace earlier ones, and are dropped when q gets a token.
  * q->is_constrained: its present mask must be that of all n samples after the first, too. A step
  * with drafts is planned only when no step is in flight. */
 void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n);
