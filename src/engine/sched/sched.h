@@ -287,9 +287,9 @@ void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint
 /* The step in flight has failed, or its tokens are not needed. */
 void sched_abandon(struct sched *s);
 /* Draft tokens after the last token of q, to be verified in the next step: the first `n` of them,
- * as many as that step has place for. They replace earlier ones, and are dropped when q gets a token.
- * q->is_constrained: its present mask must be that of all n samples after the first, too. A step
- * with drafts is planned only when no step is in flight. */
+ * as many as that step has place for. They replace earlier ones, and are dropped when q gets a
+ * token. q->is_constrained: its present mask must be that of all n samples after the first, too. A
+ * step with drafts is planned only when no step is in flight. */
 void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n);
 /* True when that token ends the answer of q. */
 bool sched_is_stop(const struct sched *s, const struct seq *q, int32_t token);
