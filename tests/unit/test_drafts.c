@@ -51,8 +51,7 @@ static void test_index_finds_the_longest_match(void **state)
             ngram_index_grow(&x, text, n - 1);
             have = ngram_find(&x, text, text, n, MOST, n);
             for (int end = LEAST; end < n; end++)
-                n_ends += memcmp(text + end - LEAST, text + n - LEAST,
-                                 LEAST * sizeof *text) == 0;
+                n_ends += memcmp(text + end - LEAST, text + n - LEAST, LEAST * sizeof *text) == 0;
             assert_int_equal(have.end > 0, want.end > 0);
             if (have.end > 0)
                 assert_memory_equal(text + have.end - have.n_tokens, text + n - have.n_tokens,
@@ -278,7 +277,7 @@ static void test_drafts_that_pay_are_taken(void **state)
 static void test_drafts_that_turn_wrong_stop(void **state)
 {
     struct draft_control c = {.n_steps = 0};
-    struct draft_acceptance a = {0.8};
+    struct draft_acceptance a = {.mean = 0.8};
     struct device d = GPU;
     double lost_ns = 0;
     int n_late = 0;
@@ -293,7 +292,7 @@ static void test_drafts_that_turn_wrong_stop(void **state)
         done.ns = step_ns(&d, 1 + done.n_draft_rows);
         draft_control_step(&c, &done);
         for (int i = 0; i < (step < 2000 ? 4 : 1); i++)
-            draft_acceptance_add(&a, step < 2000, 0.25);
+            draft_acceptance_add(&a, step < 2000, 0.125);
         if (step >= 2000)
             lost_ns += d.row_ns * done.n_draft_rows;
         n_late += step >= 2100 && done.n_draft_rows > 0;

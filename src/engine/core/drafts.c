@@ -7,7 +7,7 @@
 #include "engine/core/engine.h"
 
 /* A request's acceptance follows its own tokens quickly, the engine's slowly. */
-static const double REQUEST_WEIGHT = 0.25, ENGINE_WEIGHT = 1.0 / 64;
+static const double REQUEST_WEIGHT = 1.0 / 8, ENGINE_WEIGHT = 1.0 / 64;
 /* Before anything was measured. A client that sends a prediction expects most of it to be right. */
 static const double FIRST_ACCEPTANCE[N_DRAFT_SOURCES] = {
     [DRAFT_PREDICTION] = 0.8, [DRAFT_NGRAM] = 0.5};
@@ -102,8 +102,8 @@ static void propose(const struct engine_drafts *e, struct request_drafts *d, con
 /* A new request begins with what others had. */
 static void begin(const struct engine_drafts *e, struct request_drafts *d)
 {
-    memcpy(d->acceptance, e->acceptance, sizeof d->acceptance);
-    d->acceptance[DRAFT_PREDICTION].mean = FIRST_ACCEPTANCE[DRAFT_PREDICTION];
+    for (int i = 0; i < N_DRAFT_SOURCES; i++)
+        d->acceptance[i] = (struct draft_acceptance){.mean = e->acceptance[i].mean};
     d->is_begun = true;
 }
 

@@ -3,10 +3,12 @@
 #include <stddef.h>
 
 static const double NEWEST_WEIGHT = 0.125; /* of a new sample in the mean of a class */
-static const double BALANCE_NS_MAX = 50e6; /* what earlier gains may pay for */
+static const double OUTLIER_FACTOR =
+    1.5; /* more than the mean times this is something else's time */
+static const double BALANCE_STEPS_MAX = 4; /* steps without drafts that earlier gains may pay for */
 static const int64_t STEPS_KNOWN = 4096; /* a class not measured for so many steps is tried again */
 static const double TRY_GAIN_MIN = 0.1;  /* tokens, of all, that a trial must promise */
-static const double CHOICE_GAIN_MIN = 1.02; /* below it the measured times do not tell */
+static const double CHOICE_GAIN_MIN = 1.04; /* below it the measured times do not tell */
 static const double PROBABILITY_MIN = 0.02; /* of a draft worth a thought */
 enum {
     BASELINE_STEPS = 128 /* after so many steps with drafts one without measures the others' gain */
@@ -53,6 +55,8 @@ static void add_cost(struct draft_control *c, int n_rows, double ns)
     struct step_cost *cost = &c->costs[class_of(n_rows)];
     const double weight = cost->n <= 1 ? 1 : NEWEST_WEIGHT;
 
+    if (cost->n > 1 && ns > OUTLIER_FACTOR * cost->ns)
+        ns = OUTLIER_FACTOR * cost->ns;
     cost->ns += weight * (ns - cost->ns);
     cost->rows += weight * (n_rows - cost->rows);
     cost->n++;
@@ -67,13 +71,14 @@ static double baseline_ns(const struct draft_control *c, int n_seqs)
     return is_measured(cost) ? cost->ns : 0;
 }
 
-/* A step with drafts costs at most what its rows cost one by one: the rest of a long time is not
- * theirs. */
+/* By the mean times of such steps: a single one may have waited for another process. A step with
+ * drafts costs at most what its rows cost one by one. */
 static double gain_of(const struct draft_control *c, const struct draft_step *step)
 {
     const double base_ns = baseline_ns(c, step->n_seqs);
     const double most_ns = base_ns * (step->n_seqs + step->n_draft_rows) / step->n_seqs;
-    const double ns = step->ns < most_ns ? step->ns : most_ns;
+    const double mean_ns = c->costs[class_of(step->n_seqs + step->n_draft_rows)].ns;
+    const double ns = mean_ns < most_ns ? mean_ns : most_ns;
 
     return base_ns * (step->n_seqs + step->n_accepted) / step->n_seqs - ns;
 }
@@ -82,12 +87,12 @@ void draft_control_step(struct draft_control *c, const struct draft_step *step)
 {
     c->n_steps++;
     c->n_in_row = step->n_draft_rows > 0 ? c->n_in_row + 1 : 0;
+    add_cost(c, step->n_seqs + step->n_draft_rows, step->ns);
     c->balance_ns += DRAFT_LOSS_SHARE * step->ns;
     if (step->n_draft_rows > 0)
         c->balance_ns += gain_of(c, step);
-    if (c->balance_ns > BALANCE_NS_MAX)
-        c->balance_ns = BALANCE_NS_MAX;
-    add_cost(c, step->n_seqs + step->n_draft_rows, step->ns);
+    if (c->balance_ns > BALANCE_STEPS_MAX * step->ns)
+        c->balance_ns = BALANCE_STEPS_MAX * step->ns;
 }
 
 /* ---- the choice ---- */
@@ -181,7 +186,10 @@ int draft_control_choose(struct draft_control *c, struct draft_candidate *candid
     return choice.n_rows;
 }
 
-void draft_acceptance_add(struct draft_acceptance *a, bool is_right, double weight)
+void draft_acceptance_add(struct draft_acceptance *a, bool is_right, double newest_weight)
 {
-    a->mean += weight * ((is_right ? 1 : 0) - a->mean);
+    const double weight = 1.0 / (a->n + 2);
+
+    a->mean += (weight > newest_weight ? weight : newest_weight) * ((is_right ? 1 : 0) - a->mean);
+    a->n += weight > newest_weight;
 }

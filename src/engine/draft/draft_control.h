@@ -8,7 +8,8 @@
  *
  * The bound. Every step with drafts is compared with what its tokens would have cost without: the
  * difference goes to a balance, to which every step adds DRAFT_LOSS_SHARE of its time. Below zero
- * there are no drafts. So whatever the drafts are, they cost at most that share, and one step. A
+ * there are no drafts, and gains of earlier steps count for a few steps' time only. So whatever the
+ * drafts are, they cost at most that share, and a few steps. A
  * number of rows that was not measured lately is tried only at that expense. */
 #ifndef ENGINE_DRAFT_DRAFT_CONTROL_H
 #define ENGINE_DRAFT_DRAFT_CONTROL_H
@@ -58,10 +59,12 @@ int draft_control_choose(struct draft_control *c, struct draft_candidate *candid
  * docs/drafts.md. */
 double draft_control_cost_ns(const struct draft_control *c, int n_rows);
 
-/* How often a drafter's proposals were right lately: a moving average. */
+/* How often a drafter's proposals were right lately: the mean of the first value, which counts as
+ * one observation, and the observations; later a moving average. */
 struct draft_acceptance {
     double mean;
+    int n; /* observations, as long as it is a mean */
 };
-void draft_acceptance_add(struct draft_acceptance *a, bool is_right, double weight);
+void draft_acceptance_add(struct draft_acceptance *a, bool is_right, double newest_weight);
 
 #endif
