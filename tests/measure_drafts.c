@@ -4,8 +4,11 @@
  * the clock and by the CPU time of the process (which other load on the machine does not change),
  * in relation to no drafts, as medians over the rounds. Not part of make test.
  *
- *     measure_drafts STREAMS [TOKENS [ROUNDS [DEVICE [SHAPE]]]]
- *         default: 256 tokens, 5 rounds, cpu (one thread); SHAPE: dummy weights, else osprey-nano */
+ *     measure_drafts STREAMS [TOKENS [ROUNDS [DEVICE [SHAPE [P...]]]]]
+ *         default: 256 tokens, 5 rounds, cpu (one thread), bundled; another SHAPE has dummy weights
+ *
+ * Where no quiet machine is at hand, callgrind counts the instructions of each run:
+ *     valgrind --tool=callgrind --dump-before='run*' measure_drafts 1 128 1 cpu bundled 0 */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +23,9 @@
 
 enum { STREAMS_MAX = 256, PROMPT_TOKENS = 32, ROUNDS_MAX = 99, DRAFT_ROWS = 128 };
 
-/* The first way has no predictions. */
-static const double right[] = {-1, 0, 0.5, 0.8, 0.9, 1};
-enum { N_WAYS = sizeof right / sizeof right[0] };
+enum { WAYS_MAX = 9 };
+static double right[WAYS_MAX] = {-1, 0, 0.5, 0.8, 0.9, 1}; /* the first way has no predictions */
+static int n_ways = 6;
 
 struct measure {
     struct osp_engine *engine;
@@ -105,7 +108,7 @@ static double n_drafts(const struct measure *m)
     return (double)stats.drafts.n_draft_tokens;
 }
 
-static struct speed run(struct measure *m, double p, bool is_first)
+static __attribute__((noinline)) struct speed run(struct measure *m, double p, bool is_first)
 {
     struct osp_request *r[STREAMS_MAX];
     const uint64_t start_ns = clock_ns();
@@ -134,16 +137,17 @@ static double median(double *values, int n)
 
 static void measure(struct measure *m, int n_rounds)
 {
-    static double clock[N_WAYS][ROUNDS_MAX], cpu[N_WAYS][ROUNDS_MAX], drafts[N_WAYS][ROUNDS_MAX];
+    static double clock[WAYS_MAX][ROUNDS_MAX], cpu[WAYS_MAX][ROUNDS_MAX],
+        drafts[WAYS_MAX][ROUNDS_MAX];
     double alone[ROUNDS_MAX];
 
     (void)run(m, -1, true);
-    for (int way = 0; way < N_WAYS; way++)
+    for (int way = 0; way < n_ways; way++)
         (void)run(m, right[way], false);
     for (int round = 0; round < n_rounds; round++) {
         struct speed none = {0, 0, 0};
 
-        for (int way = 0; way < N_WAYS; way++) {
+        for (int way = 0; way < n_ways; way++) {
             const struct speed s = run(m, right[way], false);
 
             none = way == 0 ? s : none;
@@ -155,7 +159,7 @@ static void measure(struct measure *m, int n_rounds)
     }
     printf("%d streams of %d tokens, %d rounds: %.0f tok/s without drafts\n", m->n_streams,
            m->n_tokens, n_rounds, median(alone, n_rounds));
-    for (int way = 1; way < N_WAYS; way++)
+    for (int way = 1; way < n_ways; way++)
         printf("  drafts right with probability %.1f: %.3f times as fast by the clock, %.3f by CPU "
                "time; %.1f drafts verified for 100 tokens\n",
                right[way], median(clock[way], n_rounds), median(cpu[way], n_rounds),
@@ -167,11 +171,12 @@ int main(int argc, char **argv)
     const int n_rounds = argc > 3 ? atoi(argv[3]) : 5;
     struct measure m = {.n_streams = argc > 1 ? atoi(argv[1]) : 0,
                         .n_tokens = argc > 2 ? atoi(argv[2]) : 256};
+    const char *shape = argc > 5 && strcmp(argv[5], "bundled") != 0 ? argv[5] : NULL;
     const struct osp_model_options options = {.device = argc > 4 ? argv[4] : "cpu",
                                               .n_threads = 1,
-                                              .load_format = argc > 5 ? "dummy" : NULL,
-                                              .dummy_shape = argc > 5 ? argv[5] : NULL,
-                                              .mxfp4_layers = argc > 5 ? "all" : NULL,
+                                              .load_format = shape != NULL ? "dummy" : NULL,
+                                              .dummy_shape = shape,
+                                              .mxfp4_layers = shape != NULL ? "all" : NULL,
                                               .context_tokens_max = PROMPT_TOKENS + m.n_tokens,
                                               .n_seqs_max = m.n_streams,
                                               .n_draft_rows_max = DRAFT_ROWS};
@@ -181,10 +186,14 @@ int main(int argc, char **argv)
     if (m.n_streams < 1 || m.n_streams > STREAMS_MAX || m.n_tokens < 1 || n_rounds < 1 ||
         n_rounds > ROUNDS_MAX) {
         fprintf(stderr,
-                "measure_drafts STREAMS [TOKENS [ROUNDS [DEVICE [SHAPE]]]]: 1 to %d "
+                "measure_drafts STREAMS [TOKENS [ROUNDS [DEVICE [SHAPE [P...]]]]]: 1 to %d "
                 "streams, 1 to %d rounds\n",
                 STREAMS_MAX, ROUNDS_MAX);
         return 2;
+    }
+    for (int i = 6; i < argc && i - 5 < WAYS_MAX; i++) {
+        right[i - 5] = atof(argv[i]);
+        n_ways = i - 4;
     }
     log_set_level(LOG_WARN);
     must(osp_model_open(&model, &options));
