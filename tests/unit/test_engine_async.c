@@ -24,9 +24,10 @@ static struct {
     float logprobs[SAMPLES_MAX], top_logprobs[SAMPLES_MAX * TOP_LOGPROBS_MAX];
 } results[2];                                       /* of step n in n % 2 */
 static atomic_int n_begun, n_waited, waits_at_most; /* steps */
-static atomic_int n_sent; /* of them, those that began while another one ran */
-static bool has_drafts;   /* the engine verifies drafts */
-static atomic_bool fails; /* the current or next wait fails, and reads */
+static atomic_int n_sent;             /* of them, those that began while another one ran */
+static bool has_drafts;               /* the engine verifies drafts, */
+static const struct heard *predicted; /* (N_KINDS) of these answers, too; NULL: not */
+static atomic_bool fails;             /* the current or next wait fails, and reads */
 
 static void behind_info(const struct backend *be, struct device_info *out)
 {
@@ -211,6 +212,10 @@ static struct osp_request *submit_kind(struct osp_engine *engine, int kind)
         opt.form = OSP_FORM_REGEX;
         opt.form_text = "([a-z]{3,9} ){2,6}";
     }
+    if (predicted != NULL) {
+        opt.prediction = (const int32_t *)(const void *)predicted[kind].tokens.data;
+        opt.n_prediction = (int)(predicted[kind].tokens.size_bytes / sizeof(int32_t));
+    }
     return submit(engine, lengths[kind], &opt);
 }
 
@@ -253,6 +258,7 @@ static void check_the_same(bool with_drafts)
 
     hear_kinds(want, WITHIN, false, 8);
     has_drafts = with_drafts;
+    predicted = with_drafts ? want : NULL;
     for (int turn = 0; turn < 8; turn++) {
         hear_kinds(have, (enum way)(turn % 3), turn < 6, turn < 3 ? 8 : 2);
         for (int i = 0; i < N_KINDS; i++) {
@@ -266,6 +272,7 @@ static void check_the_same(bool with_drafts)
             heard_release(&have[i]);
         }
     }
+    predicted = NULL;
     for (int i = 0; i < N_KINDS; i++)
         heard_release(&want[i]);
 }
