@@ -8,7 +8,7 @@
  *         default: 256 tokens, 5 rounds, cpu (one thread), bundled; another SHAPE has dummy weights
  *
  * Where no quiet machine is at hand, callgrind counts the instructions of each run:
- *     valgrind --tool=callgrind --dump-before='run*' measure_drafts 1 128 1 cpu bundled 0 */
+ *     valgrind --tool=callgrind --dump-before=run measure_drafts 1 128 1 cpu bundled 0 */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
