@@ -168,7 +168,7 @@ GPU_FAULT := $(BUILD)/tests/gpu_fault.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
-FILTERS   := measure_streams read_messages dequantize print_logits
+FILTERS   := measure_streams read_messages dequantize print_logits measure_drafts
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
 HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))
@@ -594,6 +594,11 @@ SIM_SCHEDULES ?= 1000000
 sim: $(BUILD)/tests/sim_engine ## Optional: simulate a million schedules of the engine, on all CPUs
 	@n=$$(nproc); seq 0 $$((n - 1)) | xargs -P $$n -I{} sh -c \
 	    'exec $< $$(($(SIM_SCHEDULES) / '$$n')) $$(({} * ($(SIM_SCHEDULES) / '$$n') + 1))'
+
+DRAFT_REQUESTS ?= 1000
+.PHONY: drafts
+drafts: $(BUILD)/tests/check_drafts ## Optional: 1,000 mixed requests with and without each drafter: equal answers
+	@$< $(DRAFT_REQUESTS)
 
 .PHONY: sim-bugs
 sim-bugs: $(BUILD)/tests/sim_engine ## Optional: plant bugs in the engine; the simulator must find each one

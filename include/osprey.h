@@ -68,6 +68,9 @@ struct osp_model_options {
     int context_tokens_max;
     int n_seqs_max;         /* sequences that run concurrently; 0: 8 */
     int n_batch_tokens_max; /* rows of one step; 0: 512 */
+    /* Rows of one step for draft tokens, all sequences together; 0: 16, which serve requests with a
+     * prediction; negative: none. Each needs memory for one row of logits. */
+    int n_draft_rows_max;
     int64_t kv_cache_bytes; /* 0: planned from the limits above and the free memory */
     bool no_sinks;          /* experiment: attention without sinks */
     /* BF16 layers of the model to be converted to MXFP4 while loading, separated by commas: "moe",
@@ -225,6 +228,26 @@ struct osp_request;
 
 enum { OSP_SLOT_SHARE_MAX = 1024 };
 
+/* Speculative decoding: drafts of the next tokens, which one step verifies together. Never changes
+ * an answer (docs/drafts.md). */
+enum osp_draft_method {
+    OSP_DRAFTS_OFF,  /* except for requests with a prediction */
+    OSP_DRAFTS_NGRAM /* what followed the last tokens when the request had them before */
+};
+enum { OSP_DRAFTS_MAX = 16, OSP_LOOKUP_MAX = 32 };
+
+struct osp_speculative {
+    enum osp_draft_method method;
+    int tokens_max; /* draft tokens of a sequence in a step; 0: 8, at most OSP_DRAFTS_MAX */
+    int tokens_min; /* shorter drafts are not verified */
+    /* OSP_DRAFTS_NGRAM: tokens that must have occurred before; 0: 3 and 16, at most
+     * OSP_LOOKUP_MAX */
+    int lookup_min, lookup_max;
+    /* Every draft is verified, even if that makes the engine slower. Else as many as pay, by
+     * measured step times and acceptance. */
+    bool always;
+};
+
 struct osp_engine_options {
     int queue_requests_max; /* queued requests before OSP_EBUSY; 0: 256 */
     /* Called from the engine's threads, possibly from two at once, when requests have new events:
@@ -244,6 +267,7 @@ struct osp_engine_options {
      * running sequences. With 4, a single client can use four fifths of the slots, and another
      * client finds a free slot. 0: no limit; at most OSP_SLOT_SHARE_MAX. */
     int client_slot_share;
+    struct osp_speculative speculative;
 };
 
 /* Borrows the model until the engine is closed. `opt` may be NULL. */
@@ -277,6 +301,13 @@ struct osp_engine_health {
 };
 OSP_API void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_health *out);
 
+struct osp_draft_stats {
+    int64_t n_proposals;                   /* of one sequence in one step, that were verified */
+    int64_t n_draft_tokens;                /* of them all */
+    int64_t n_accepted_tokens;             /* those that became tokens of the answer */
+    int64_t n_accepted_at[OSP_DRAFTS_MAX]; /* likewise, by the position in their proposal */
+};
+
 struct osp_engine_stats {
     int n_running, n_waiting;
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_requests_done;
@@ -289,6 +320,7 @@ struct osp_engine_stats {
      * there to the next start while there was work. */
     double steps_seconds, device_seconds, device_idle_seconds;
     int n_seqs_max; /* sequences that can run together */
+    struct osp_draft_stats drafts;
 };
 OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);
 
@@ -424,6 +456,12 @@ struct osp_request_options {
     /* (n_allowed_tokens) tokens that may be sampled, copied; empty: all */
     const int32_t *allowed_tokens;
     int n_allowed_tokens;
+    /* (n_prediction) tokens that the client expects as the answer, copied: they are verified as
+     * drafts, whatever the engine's method is. The answer is the same without them. */
+    const int32_t *prediction;
+    int n_prediction;
+    /* For osp_submit_chat: the same as the text of the final message. NULL: none. */
+    const char *prediction_text;
     bool logprobs; /* OSP_EVENT_TEXT includes the logprobs of its tokens */
     /* With logprobs: also those of this many most likely tokens, up to OSP_TOP_LOGPROBS_MAX */
     int top_logprobs;
@@ -522,6 +560,9 @@ OSP_API const char *osp_finish_text(enum osp_finish finish);
 
 struct osp_usage {
     int n_prompt_tokens, n_generated_tokens, n_reasoning_tokens, n_cached_tokens;
+    /* Tokens of the prediction that were verified as drafts: those that became tokens of the
+     * answer, and the others. */
+    int n_accepted_prediction_tokens, n_rejected_prediction_tokens;
     double queue_seconds, prompt_seconds, generation_seconds;
 };
 

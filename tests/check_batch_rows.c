@@ -4,6 +4,9 @@
  * them and without. Every logit must be the same, and so must those of the last prefill row. In
  * steps whose number of rows changes at random, rows behind those of the batch must stay as they
  * are.
+ * Several decode rows of one sequence, in which drafts are verified, have the bits of rows that come
+ * one by one: in steps of one sequence and of several, with prefill rows behind them and without, also
+ * where rejected drafts wrote to the same positions before.
  * Where the device takes steps ahead: sequences that sample step by step, with each token
  * published first, and then with steps that begin while the previous one runs and take its tokens
  * on the device; and then with another program that samples between the steps. Every token and
@@ -17,6 +20,8 @@
  *         prefill rows
  *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT generated ROWS...
  *         the same without the steps that have only prefill rows
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT drafts ROWS...
+ *         the same for so many decode rows of one sequence, 17 at most
  *
  * With CHECK_KV=f8 pages are of F8, else of BF16. */
 #include <math.h>
@@ -302,6 +307,135 @@ static int check_churn(struct model *m)
     return n_bad + n_written;
 }
 
+/* ---- several rows of a sequence ---- */
+
+enum { VERIFIED_SEQS = 9, VERIFIED_ROWS_MAX = 17 }; /* a row and 16 drafts */
+
+/* Rows of each sequence in a step; 0: it has none. */
+static const int row_patterns[][VERIFIED_SEQS] = {{2},          {3},
+                                                  {4},          {5},
+                                                  {6},          {8},
+                                                  {9},          {17},
+                                                  {1, 2},       {4, 1},
+                                                  {3, 3, 3},    {1, 1, 1, 1, 2},
+                                                  {9, 9, 9, 9}, {17, 1, 5, 2, 9, 3, 1, 4, 8}};
+enum { N_PATTERNS = sizeof(row_patterns) / sizeof(row_patterns[0]) };
+
+static int32_t verified_token(int s, int i, uint64_t seed, int vocab)
+{
+    return (int32_t)(rng_bits(seed, (uint64_t)(s * VERIFIED_ROWS_MAX + i), 0) % (uint64_t)vocab);
+}
+
+/* n_rows[s] decode rows of sequence s from position context + first on, all sampled, and optionally
+ * the prefill rows of one more sequence; `seed` makes the tokens. */
+static struct batch *verified_batch(const int n_rows[VERIFIED_SEQS], int first, int n_prompt,
+                                    uint64_t seed, int vocab)
+{
+    const int n_pages = pages_each();
+    struct batch_counts counts = {.n_rows = n_prompt, .n_seqs = n_prompt > 0};
+    struct batch *b;
+    int row = 0, part = 0;
+
+    for (int s = 0; s < VERIFIED_SEQS; s++) {
+        counts.n_rows += n_rows[s];
+        counts.n_seqs += n_rows[s] > 0;
+    }
+    counts.n_samples = counts.n_rows - n_prompt;
+    counts.n_pages = N_PAGE_GROUPS * counts.n_seqs * n_pages;
+    b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
+    for (int s = 0; s <= VERIFIED_SEQS; s++) {
+        const bool is_prefill = s == VERIFIED_SEQS;
+        const int n = is_prefill ? n_prompt : n_rows[s];
+        struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b) + part;
+
+        if (n == 0)
+            continue;
+        *seq = (struct batch_seq){.first_row = row, .n_rows = n};
+        for (int g = 0; g < N_PAGE_GROUPS; g++) {
+            seq->table[g] = (g * counts.n_seqs + part) * n_pages;
+            seq->n_pages[g] = n_pages;
+            for (int p = 0; p < n_pages; p++)
+                ((int32_t *)BATCH_PAGES(b))[seq->table[g] + p] =
+                    p * (n_seqs + 1) + (is_prefill ? n_seqs : s);
+        }
+        for (int i = 0; i < n; i++, row++) {
+            ((int32_t *)BATCH_PHASES(b))[row] = is_prefill ? PHASE_PREFILL : PHASE_DECODE;
+            ((int32_t *)BATCH_POSITIONS(b))[row] = is_prefill ? i : context + first + i;
+            ((int32_t *)BATCH_ROW_SEQ(b))[row] = part;
+            ((int32_t *)BATCH_TOKENS(b))[row] = verified_token(s, first + i, seed, vocab);
+            if (!is_prefill)
+                ((struct batch_sample *)BATCH_SAMPLES(b))[row] =
+                    (struct batch_sample){.row = row, .top_p = 1};
+        }
+        part++;
+    }
+    return b;
+}
+
+/* Hashes of rows that come one by one: [s][i]. */
+static int one_by_one(struct model *m, float *logits,
+                      uint64_t out[VERIFIED_SEQS][VERIFIED_ROWS_MAX])
+{
+    int n_bad = 0;
+
+    for (int s = 0; s < VERIFIED_SEQS; s++)
+        for (int i = 0; i < VERIFIED_ROWS_MAX; i++) {
+            int n_rows[VERIFIED_SEQS] = {0};
+            struct batch *b;
+
+            n_rows[s] = 1;
+            b = verified_batch(n_rows, i, 0, 5, model_config(m)->vocab_size);
+            n_bad += hash_samples(m, b, logits, &out[s][i]);
+            free(b);
+        }
+    return n_bad;
+}
+
+/* Rejected drafts first, then the rows in one step, REPEATS times. */
+static int verify(struct model *m, float *logits, const int n_rows[VERIFIED_SEQS], int n_prompt,
+                  uint64_t expect[VERIFIED_SEQS][VERIFIED_ROWS_MAX])
+{
+    const int vocab = model_config(m)->vocab_size;
+    struct batch *rejected = verified_batch(n_rows, 0, n_prompt, 6, vocab);
+    struct batch *b = verified_batch(n_rows, 0, n_prompt, 5, vocab);
+    uint64_t have[VERIFIED_SEQS * VERIFIED_ROWS_MAX];
+    int n_bad = 0;
+
+    for (int turn = 0; turn < REPEATS; turn++) {
+        int row = 0;
+
+        run(m, rejected);
+        n_bad += hash_samples(m, b, logits, have);
+        for (int s = 0; s < VERIFIED_SEQS; s++)
+            for (int i = 0; i < n_rows[s]; i++)
+                n_bad += have[row++] != expect[s][i];
+    }
+    free(rejected);
+    free(b);
+    return n_bad;
+}
+
+static int check_verified(struct model *m)
+{
+    static uint64_t expect[VERIFIED_SEQS][VERIFIED_ROWS_MAX];
+    float *logits = mem_new((size_t)VERIFIED_SEQS * VERIFIED_ROWS_MAX *
+                            (size_t)model_config(m)->vocab_size * sizeof(*logits));
+    int n_bad = one_by_one(m, logits, expect);
+
+    for (int i = 0; i < N_PATTERNS; i++)
+        for (int n_prompt = 0; n_prompt <= PREFILL_ROWS; n_prompt += PREFILL_ROWS) {
+            const int n = verify(m, logits, row_patterns[i], n_prompt, expect);
+
+            if (n > 0)
+                printf("pattern %d, %d prefill rows: %d rows have other bits\n", i, n_prompt, n);
+            n_bad += n;
+        }
+    free(logits);
+    printf("%d patterns of several decode rows of a sequence: %s\n", (int)N_PATTERNS,
+           n_bad == 0 ? "the bits of single rows" : "FAILED");
+    return n_bad;
+}
+
 /* ---- steps that begin while another one runs ---- */
 
 enum { AHEAD_STEPS = 40 };
@@ -468,15 +602,14 @@ struct timed_rows {
     int n, n_prompt; /* n_prompt: prefill rows after them */
 };
 
-static void time_rows(struct model *m, struct timed_rows r, enum phase phase)
+/* Takes b over. */
+static void time_batch(struct model *m, struct timed_rows r, struct batch *b, const char *what)
 {
     enum { STAGES_MAX = 32 };
     struct stage_cost before[STAGES_MAX], after[STAGES_MAX];
-    struct batch *b = batch_of(0, r.n, r.n_prompt, model_config(m)->vocab_size);
     uint64_t times[STEPS_TIMED];
     int n_stages;
 
-    set_phases(b, r.n, phase);
     for (int i = 0; i < REPEATS; i++)
         run(m, b);
     (void)model_costs(m, before, STAGES_MAX);
@@ -492,9 +625,17 @@ static void time_rows(struct model *m, struct timed_rows r, enum phase phase)
     printf("%4d", r.n);
     if (r.n_prompt > 0)
         printf("+%d", r.n_prompt);
-    printf(" %s: %8.1f us, %7.0f tok/s:", phase == PHASE_PREFILL ? "prefill rows" : "rows",
-           (double)times[STEPS_TIMED / 2] * 1e-3, r.n * 1e9 / (double)times[STEPS_TIMED / 2]);
+    printf(" %s: %8.1f us, %7.0f tok/s:", what, (double)times[STEPS_TIMED / 2] * 1e-3,
+           r.n * 1e9 / (double)times[STEPS_TIMED / 2]);
     print_stages(before, after, n_stages);
+}
+
+static void time_rows(struct model *m, struct timed_rows r, enum phase phase)
+{
+    struct batch *b = batch_of(0, r.n, r.n_prompt, model_config(m)->vocab_size);
+
+    set_phases(b, r.n, phase);
+    time_batch(m, r, b, phase == PHASE_PREFILL ? "prefill rows" : "rows");
 }
 
 static bool read_rows(struct timed_rows *out, const char *words)
@@ -504,6 +645,20 @@ static bool read_rows(struct timed_rows *out, const char *words)
     out->n = (int)strtol(words, &end, 10);
     out->n_prompt = *end == '+' ? (int)strtol(end + 1, &end, 10) : 0;
     return *end == '\0' && out->n >= 1 && out->n <= SEQS_MAX && out->n_prompt >= 0;
+}
+
+/* Steps that verify drafts of one sequence. */
+static void time_drafts(struct model *m, int n, char **words)
+{
+    struct timed_rows r;
+
+    for (int i = 0; i < n && read_rows(&r, words[i]); i++) {
+        const int n_rows[VERIFIED_SEQS] = {r.n < VERIFIED_ROWS_MAX ? r.n : VERIFIED_ROWS_MAX};
+
+        r = (struct timed_rows){.n = n_rows[0]};
+        time_batch(m, r, verified_batch(n_rows, 0, 0, 5, model_config(m)->vocab_size),
+                   "rows of a sequence");
+    }
 }
 
 /* Computes the rows that the model needs for the arguments after "time" or "generated"; false if
@@ -538,7 +693,9 @@ int main(int argc, char **argv)
     const char *device = argc > 1 ? argv[1] : "auto", *shape = argc > 2 ? argv[2] : "osprey-nano";
     const int n_layers = argc > 3 ? atoi(argv[3]) : 0;
     const bool is_decode_alone = argc > 5 && strcmp(argv[5], "generated") == 0;
-    const bool is_timed = is_decode_alone || (argc > 5 && strcmp(argv[5], "time") == 0);
+    const bool is_drafts = argc > 5 && strcmp(argv[5], "drafts") == 0;
+    const bool is_timed =
+        is_decode_alone || is_drafts || (argc > 5 && strcmp(argv[5], "time") == 0);
     struct model *m;
     int n_bad = 0;
 
@@ -547,7 +704,8 @@ int main(int argc, char **argv)
     if (context < PREFILL_ROWS || (argc > 5 && !is_timed) ||
         (is_timed && !need_rows(argc - 6, argv + 6))) {
         fprintf(stderr,
-                "check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT [time|generated ROWS...]]]]]: at "
+                "check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT [time|generated|drafts "
+                "ROWS...]]]]]: at "
                 "most %d "
                 "rows, and a context of at least %d tokens\n",
                 SEQS_MAX, PREFILL_ROWS);
@@ -555,10 +713,12 @@ int main(int argc, char **argv)
     }
     expected = mem_new((size_t)n_seqs * sizeof(*expected));
     m = open_shape(device, shape, n_layers);
-    if (is_timed)
+    if (is_drafts)
+        time_drafts(m, argc - 6, argv + 6);
+    else if (is_timed)
         time_all(m, argc - 6, argv + 6, is_decode_alone);
     else
-        n_bad = check(m, ROWS_CHECKED) + check_churn(m) + check_ahead(m);
+        n_bad = check(m, ROWS_CHECKED) + check_verified(m) + check_churn(m) + check_ahead(m);
     model_close(m);
     free(expected);
     return n_bad > 0;

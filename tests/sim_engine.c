@@ -87,6 +87,25 @@ static struct odds random_odds(void)
     return o;
 }
 
+/* Not picked at random: a schedule's number must keep its meaning. */
+static void choose_drafts(struct osp_speculative *s, struct sched_limits *l)
+{
+    const uint64_t bits = mix(world.seed, 501);
+
+    world.odds.ngram = bits % 4 == 1 || bits % 4 == 3;
+    world.odds.predictions = bits % 4 >= 2;
+    if (bits % 4 == 0)
+        return;
+    l->n_draft_rows_max = 1 + (int)(bits / 4 % DRAFT_ROWS_MAX);
+    if (l->n_draft_rows_max > l->n_batch_tokens_max - 1)
+        l->n_draft_rows_max = l->n_batch_tokens_max - 1;
+    s->method = world.odds.ngram ? OSP_DRAFTS_NGRAM : OSP_DRAFTS_OFF;
+    s->tokens_max = 1 + (int)(bits / 128 % OSP_DRAFTS_MAX);
+    s->tokens_min = bits / 4096 % 4 == 0 && s->tokens_max > 1 ? 2 : 0;
+    s->lookup_min = 1 + (int)(bits / 16384 % 3);
+    s->always = bits / 65536 % 4 > 0;
+}
+
 static void world_open(struct osp_model *model, uint64_t seed)
 {
     struct osp_engine_options options = {.queue_requests_max = 1 + (int)(seed % 20)};
@@ -103,6 +122,7 @@ static void world_open(struct osp_model *model, uint64_t seed)
     options.swap_bytes = pick(3) == 0 ? -1 : 1 + pick(400000);
     options.no_prefix_cache = pick(12) == 0;
     options.no_async_scheduling = world.odds.is_behind && !world.odds.is_async;
+    choose_drafts(&options.speculative, &l);
     sim_model_limits(&l);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
     world.engine->sched->limits.slot_share = pick(3) == 0 ? 1 + pick(4) : 0;
@@ -243,6 +263,8 @@ int main(int argc, char **argv)
     printf("planned ahead and taken %" PRId64 ", of these sent %" PRId64 " with %" PRId64
            " rows for nobody, left while a step was under way %" PRId64 "\n",
            totals.n_ahead, totals.n_sent, totals.n_wasted_rows, totals.n_left);
+    printf("drafts verified %" PRId64 ", of these accepted %" PRId64 "\n", totals.n_drafts,
+           totals.n_accepted);
     printf("prompts short of rows beside longer ones %" PRId64 "\n", totals.n_short);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
            "\n",

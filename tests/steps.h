@@ -29,6 +29,7 @@ static inline void must(enum osp_status st)
 struct steps_seq {
     const int32_t *tokens;
     int n_tokens, n_done;
+    int n_prefill;    /* rows from this position on are decode rows; 0: none is */
     bool drop_pages;  /* forget window pages that no later row can see */
     int slot;         /* 0 .. STEPS_SEQS_MAX - 1: which pages are its own */
     float *logits;    /* (n_tokens, V): out, NULL = not wanted */
@@ -124,6 +125,9 @@ static inline void steps_fill(const struct model *m, struct batch *b, const stru
         ((int32_t *)BATCH_TOKENS(b))[*n_rows] = c->seq->tokens[c->seq->n_done + i];
         ((int32_t *)BATCH_POSITIONS(b))[*n_rows] = c->seq->n_done + i;
         ((int32_t *)BATCH_ROW_SEQ(b))[*n_rows] = index;
+        ((int32_t *)BATCH_PHASES(b))[*n_rows] =
+            c->seq->n_prefill > 0 && c->seq->n_done + i >= c->seq->n_prefill ? PHASE_DECODE
+                                                                             : PHASE_PREFILL;
         ((struct batch_sample *)BATCH_SAMPLES(b))[*n_rows] =
             (struct batch_sample){.row = *n_rows, .top_p = 1};
     }

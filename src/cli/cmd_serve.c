@@ -73,6 +73,7 @@ static const struct option_row OPTIONS[] = {
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
     MODEL_WORKER_ROWS(T, model),
+    MODEL_DRAFT_ROWS(T, model),
     SAMPLING_ROWS(T, sampling, "-s", "; applies to requests that do not set it"),
     TEXT_ROW(T, effort, "reasoning-effort",
              "--effort,--chat-template-kwargs.reasoning-effort,"
@@ -264,6 +265,7 @@ static enum osp_status serve(const struct serve_args *args,
     const char *path;
     enum osp_status st;
 
+    TRY(draft_args_read(&opt.speculative, &args->model.drafts));
     TRY(model_args_path(&path, &args->model, positional)); /* before clients can connect */
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);

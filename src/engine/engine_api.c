@@ -6,6 +6,9 @@
 
 enum {
     QUEUE_REQUESTS_DEFAULT = 256,
+    DRAFTS_DEFAULT = 8,
+    LOOKUP_MIN_DEFAULT = 3,
+    LOOKUP_MAX_DEFAULT = 16,
     QUEUE_REQUESTS_MAX =
         65536 /* beyond this, clients should wait: each holds its prompt's tokens */
 };
@@ -54,6 +57,7 @@ static struct sched_limits limits_of(const struct osp_model *m)
     struct sched_limits l = {
         .n_seqs_max = m->plan.n_seqs_max,
         .n_batch_tokens_max = m->plan.n_batch_tokens_max,
+        .n_draft_rows_max = m->plan.n_draft_rows_max,
         .context_tokens_max = m->plan.context_tokens_max,
         .window_tokens = m->facts.window_tokens,
         .bypass_max = BYPASS_MAX_DEFAULT,
@@ -66,8 +70,38 @@ static struct sched_limits limits_of(const struct osp_model *m)
     return l;
 }
 
+/* Sets what is 0 to its default. */
+static enum osp_status check_speculative(struct osp_speculative *s)
+{
+    if (s->method != OSP_DRAFTS_OFF && s->method != OSP_DRAFTS_NGRAM)
+        return fail(OSP_EINVAL, "speculative: method %d does not exist", (int)s->method);
+    if (s->tokens_max < 0 || s->tokens_max > OSP_DRAFTS_MAX)
+        return fail(OSP_EINVAL,
+                    "speculative: num_speculative_tokens is %d, must be in 0 (default) to %d",
+                    s->tokens_max, OSP_DRAFTS_MAX);
+    if (s->tokens_max == 0)
+        s->tokens_max = DRAFTS_DEFAULT;
+    if (s->tokens_min < 0 || s->tokens_min > s->tokens_max)
+        return fail(OSP_EINVAL, "speculative: the fewest draft tokens are %d, must be in 0 to %d",
+                    s->tokens_min, s->tokens_max);
+    if (s->lookup_min == 0)
+        s->lookup_min = s->lookup_max > 0 && s->lookup_max < LOOKUP_MIN_DEFAULT
+                            ? s->lookup_max
+                            : LOOKUP_MIN_DEFAULT;
+    if (s->lookup_max == 0)
+        s->lookup_max = s->lookup_min > LOOKUP_MAX_DEFAULT ? s->lookup_min : LOOKUP_MAX_DEFAULT;
+    if (s->lookup_min < 1 || s->lookup_max < s->lookup_min || s->lookup_max > OSP_LOOKUP_MAX)
+        return fail(OSP_EINVAL,
+                    "speculative: prompt_lookup_min is %d and prompt_lookup_max is %d, must be in "
+                    "1 to %d, min not above max",
+                    s->lookup_min, s->lookup_max, OSP_LOOKUP_MAX);
+    return OSP_OK;
+}
+
 static enum osp_status check_options(struct osp_engine_options *opt)
 {
+    enum osp_status st;
+
     if (opt->client_slot_share < 0 || opt->client_slot_share > OSP_SLOT_SHARE_MAX)
         return fail(OSP_EINVAL, "client_slot_share is %d, must be in 0 (no limit) to %d",
                     opt->client_slot_share, OSP_SLOT_SHARE_MAX);
@@ -76,7 +110,9 @@ static enum osp_status check_options(struct osp_engine_options *opt)
                     opt->queue_requests_max, QUEUE_REQUESTS_MAX);
     if (opt->queue_requests_max == 0)
         opt->queue_requests_max = QUEUE_REQUESTS_DEFAULT;
-    return OSP_OK;
+    TRY(check_speculative(&opt->speculative));
+out:
+    return st;
 }
 
 void engine_free(struct osp_engine *e)

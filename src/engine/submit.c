@@ -122,6 +122,19 @@ out:
     return st;
 }
 
+static enum osp_status check_prediction(const struct osp_request_options *opt, int n_ids)
+{
+    enum osp_status st;
+
+    TRY(check_count("n_prediction", opt->n_prediction, INT_MAX));
+    for (int i = 0; i < opt->n_prediction; i++)
+        if (opt->prediction[i] < 0 || opt->prediction[i] >= n_ids)
+            return fail(OSP_EINVAL, "prediction: token %d is %d, must be in 0 to %d", i,
+                        (int)opt->prediction[i], n_ids - 1);
+out:
+    return st;
+}
+
 static enum osp_status check_options(const struct osp_request_options *opt, int n_ids)
 {
     enum osp_status st;
@@ -132,6 +145,7 @@ static enum osp_status check_options(const struct osp_request_options *opt, int 
     TRY(check_count("top_logprobs", opt->top_logprobs, OSP_TOP_LOGPROBS_MAX));
     TRY(check_count("top_prompt_logprobs", opt->top_prompt_logprobs, OSP_TOP_LOGPROBS_MAX));
     TRY(check_stop_tokens(opt, n_ids));
+    TRY(check_prediction(opt, n_ids));
     if (opt->timeout_ms < 0 || opt->timeout_ms > TIMEOUT_MS_MAX)
         return fail(OSP_EINVAL, "timeout_ms is %lld, must be in 0 (none) to %lld",
                     (long long)opt->timeout_ms, (long long)TIMEOUT_MS_MAX);
@@ -240,6 +254,8 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
         &r, &engine->limits, stream,
         tokens_max_of(m, (int)stream->n_prompt, opt->prompt_only ? 1 : opt->tokens_max)));
     TRY(set_options(r, &engine->limits, opt, m->facts.vocab_size));
+    if (engine->grammars != NULL) /* else the worker makes them */
+        TRY(request_drafts_init(r, engine, opt));
     TRY(submit_to(r, engine, opt));
     *out = r;
 out:
@@ -272,6 +288,23 @@ static bool reads_cache(const struct osp_request_options *opt)
     return !opt->sampling.has_seed || opt->reuse_generated;
 }
 
+/* The final message that the client expects, with its header and end, as tokens. Reasoning that
+ * comes before it is not predicted: the drafter finds its place at the header. */
+static enum osp_status render_prediction(const struct osp_model *m, const char *text,
+                                         struct ids *out)
+{
+    static const char header[] = "<|channel|>final<|message|>", end[] = "<|return|>";
+    enum osp_status st = OSP_OK;
+
+    if (text == NULL || text[0] == '\0')
+        return OSP_OK;
+    TRY(tokenizer_encode_with_specials(m->tokenizer, header, sizeof header - 1, out));
+    TRY(tokenizer_encode(m->tokenizer, text, strlen(text), out));
+    TRY(tokenizer_encode_with_specials(m->tokenizer, end, sizeof end - 1, out));
+out:
+    return st == OSP_OK ? st : fail_prefix(st, "prediction");
+}
+
 enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *engine,
                                 const struct osp_chat *chat, const struct osp_request_options *opt)
 {
@@ -280,17 +313,23 @@ enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *eng
     struct event_stream_options stream = {.functions = NULL, .one_call = resolved.one_tool_call};
     struct chat_cached completion_cache = {.store = NULL};
     char *calls = NULL;
-    struct ids prompt;
+    struct ids prompt, prediction;
     enum osp_status st;
 
     *out = NULL;
     ids_init(&prompt, CHAT_TOKENS_MAX);
+    ids_init(&prediction, CHAT_TOKENS_MAX);
     completion_cache.prompt = prompt_hash_begin(resolved.cache_salt);
     if (adds_to_cache(engine, &resolved) && reads_cache(&resolved))
         completion_cache.store = m->completion_cache;
     TRY(calls_text(&calls, chat, &resolved));
     resolved.calls = calls;
     TRY(chat_render_cached(chat, m->tokenizer, &completion_cache, &prompt));
+    if (resolved.prediction_text != NULL) {
+        TRY(render_prediction(m, resolved.prediction_text, &prediction));
+        resolved.prediction = prediction.data;
+        resolved.n_prediction = (int)prediction.n;
+    }
     stream.prompt = prompt.data;
     stream.n_prompt = prompt.n;
     stream.functions = chat_function_names(chat, &stream.n_functions);
@@ -300,6 +339,7 @@ enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *eng
     (*out)->prompt_key = chat_cached_prompt(&completion_cache, &prompt);
 out:
     free(calls);
+    ids_release(&prediction);
     ids_release(&prompt);
     return st;
 }

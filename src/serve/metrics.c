@@ -69,6 +69,12 @@ static double share(double part, double whole)
     X("osprey:swapped_pages_total", "counter",                                                     \
       "KV cache pages swapped to host memory by preemptions.", f->stats.n_swapped_pages)           \
     X("vllm:generation_tokens_total", "counter", "Tokens generated.", f->stats.n_generated_tokens) \
+    X("vllm:spec_decode_num_drafts_total", "counter", "Drafts of a request that a step verified.", \
+      f->stats.drafts.n_proposals)                                                                 \
+    X("vllm:spec_decode_num_draft_tokens_total", "counter", "Draft tokens verified.",              \
+      f->stats.drafts.n_draft_tokens)                                                              \
+    X("vllm:spec_decode_num_accepted_tokens_total", "counter",                                     \
+      "Draft tokens that became tokens of an answer.", f->stats.drafts.n_accepted_tokens)          \
     X("osprey:steps_total", "counter", "Engine steps.", f->stats.n_steps)                          \
     X("osprey:device_seconds_total", "counter",                                                    \
       "Time from the begin of a step to its results, summed over all steps.",                      \
@@ -153,6 +159,13 @@ static void put_engine(struct buf *out, const struct metrics_data *f, const char
                reason, (long long)(value));
     FINISH_LIST(PUT)
 #undef PUT
+    put_help(out, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter",
+             "Draft tokens that became tokens of an answer, by their position in the draft.");
+    for (int i = 0; i < OSP_DRAFTS_MAX; i++)
+        buf_printf(out,
+                   "vllm:spec_decode_num_accepted_tokens_per_pos_total{%s,position=\"%d\"} "
+                   "%lld\n",
+                   labels, i, (long long)f->stats.drafts.n_accepted_at[i]);
 }
 
 static void put_histogram(struct buf *out, const struct metrics_data *f, enum osp_histogram_id id,

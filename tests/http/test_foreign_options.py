@@ -45,6 +45,7 @@ VLLM = [
     "--chunked-prefill-size 512 --disable-radix-cache",
     "MODEL --load-format safetensors --enable-expert-parallel --data-parallel-size 1 -O3 "
     """--default-chat-template-kwargs '{"reasoning_effort": "low"}' --structured-outputs-config '{}'""",
+    """MODEL --speculative-config '{"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}'""",
 ]
 
 LLAMA = [
@@ -62,7 +63,7 @@ LLAMA = [
     "-m MODEL --n-cpu-moe 36 -ctk f16 -ctv f16 -sm layer -mg 0 -ts 1,1 -dev CUDA0 --fit on -kvu",
     "-m MODEL -fa on -ctk q8_0 -ctv q8_0",
     "-m MODEL -ctk q8_0 --cache-type-v q4_0",
-    "-m MODEL -md draft.gguf --draft-max 16 --draft-min 4 -ngld 99 -n -1 -s 42 --log-disable",
+    "-m MODEL --draft-max 16 --draft-min 4 -ngld 99 -n -1 -s 42 --log-disable",
     "-m MODEL --no-mmproj --no-kv-offload -lv 4 --log-file server.log --log-timestamps --no-slots --offline",
 ]
 
@@ -83,6 +84,13 @@ REFUSED = [
     ("-m MODEL --embedding --pooling mean", "no embedding or reranking models"),
     ("-m MODEL --rpc 192.168.88.10:50052", "one engine on one device"),
     ("-m MODEL --grammar-file json.gbnf", "grammar"),
+    ("-m MODEL -md draft.gguf --draft-max 16", "osprey has no draft models yet"),
+    ("""MODEL --speculative-config '{"method": "eagle3", "model": "x"}'""", "method eagle3 is not supported yet"),
+    ("""MODEL --speculative-config '{"model": "x"}'""", "draft models are not supported yet"),
+    ("""MODEL --speculative-config '{"method": "ngram", "num_speculative_tokens": 17}'""", "an integer from 1 to 16"),
+    ("""MODEL --speculative-config '{"method": "ngram", "k": 3}'""", "unknown member k"),
+    ("MODEL --speculative-config ngram", "must be a JSON object"),
+    ("MODEL --draft-max 2 --draft-min 3", "fewest draft tokens are 3"),
     ("-m MODEL --allowed-origins https://a.example,https://b.example/", '"https://b.example/" is not an origin'),
     ("-m MODEL --allowed-origins https://", '"https://" is not an origin'),
     ("-m MODEL -ctk q8_0 -ctv f16", "KV cache types q8_0 and f16: keys and values must have the same type"),

@@ -92,6 +92,25 @@ static void foresee_text(struct caller *c, const struct osp_request_options *opt
         }
 }
 
+/* What the client expects: its answer, with no, some or only wrong tokens. Made here, since the
+ * answer is known only when the request is. */
+static void predict(struct caller *c)
+{
+    int32_t tokens[CONTEXT_MAX];
+    const int n = c->n_all - c->n_prompt;
+
+    if (!world.odds.predictions || world.engine->limits.n_draft_rows_max == 0 || c->id % 4 == 3)
+        return;
+    for (int i = 0; i < n; i++) {
+        const bool is_wrong =
+            c->id % 4 == 2 || (c->id % 4 == 1 && mix(c->id, (uint64_t)i) % 5 == 0);
+
+        tokens[i] = is_wrong ? sim_letter[4 + i % 9] : c->tokens[c->n_prompt + i];
+    }
+    CHECK(prediction_drafter_new(&c->request->drafts.drafters[DRAFT_PREDICTION], tokens, n,
+                                 c->n_prompt) == OSP_OK);
+}
+
 static void submit(struct caller *c, struct osp_request_options *opt)
 {
     enum osp_status status;
@@ -116,6 +135,7 @@ static void submit(struct caller *c, struct osp_request_options *opt)
     c->deadline_ns = opt->timeout_ms > 0 ? sim_now_ns + (uint64_t)opt->timeout_ms * 1000000u : 0;
     foresee(c, opt->cache_salt);
     foresee_text(c, opt);
+    predict(c);
 }
 
 /* Of the prompt, in worlds of short or long answers. */

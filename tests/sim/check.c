@@ -6,6 +6,11 @@ static struct {
     bool was_under_way;
 } before;
 
+/* The same when the next requests are admitted: with the drafts that were accepted since. */
+static struct {
+    int64_t served[KEYS_MAX], user_served[KEYS_MAX][USERS_MAX];
+} in_order;
+
 static struct sched *sched(void)
 {
     return world.engine->sched;
@@ -141,6 +146,24 @@ static void check_pages(void)
     }
 }
 
+/* Drafts do not take the row of another sequence: whoever can have a row has one, unless there is no
+ * page for it. */
+void check_draft_rows(const struct step_plan *plan)
+{
+    if (plan->n_draft_rows == 0)
+        return;
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++) {
+        const struct seq *q = runs(c) ? &c->request->seq : NULL;
+        bool has_row = q == NULL || q->n_stored < q->n_prompt || seq_is_leaving(q);
+
+        for (int i = 0; i < plan->n_chunks; i++)
+            has_row = has_row || plan->chunks[i].seq == q;
+        for (int g = 0; g < N_PAGE_GROUPS; g++)
+            has_row = has_row || page_list_end(&q->pages[g]) <= q->n_stored;
+        CHECK(has_row);
+    }
+}
+
 /* A page that is not fully written has one owner. */
 static void check_unwritten(const struct caller *c)
 {
@@ -154,10 +177,22 @@ static void check_unwritten(const struct caller *c)
 
 /* ---- sequences ---- */
 
+/* A sequence that decodes holds no page behind its next row: those of rejected drafts are gone. */
+static void check_rolled_back(const struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        CHECK(q->pages[g].n == 0 || page_list_end(&q->pages[g]) - PAGE_TOKENS <= q->n_stored);
+}
+
 static void check_caller(struct caller *c)
 {
     const struct seq *q = &c->request->seq;
 
+    CHECK(q->n_tokens >= c->n_due_now || q->state == SEQ_ENDED); /* no right draft is rejected */
+    c->n_due_now = 0;
+    if (q->state == SEQ_RUNNING && !q->is_in_flight && q->n_tokens > c->n_prompt &&
+        q->n_stored == q->n_tokens - 1)
+        check_rolled_back(q);
     CHECK(q->n_tokens >= c->n_tokens);
     CHECK(q->n_tokens <= c->n_all);
     CHECK(memcmp(q->tokens + c->n_tokens, c->tokens + c->n_tokens,
@@ -236,7 +271,7 @@ static int next_key(const struct queue_list *l)
     bool is_owed = false;
 
     for (int i = 0; i < l->n; i++)
-        if (before.served[l->at[i]->key] < before.served[best])
+        if (in_order.served[l->at[i]->key] < in_order.served[best])
             best = l->at[i]->key;
     for (int k = 0; k < KEYS_MAX; k++)
         if (world.key_turn[k].due > 0) {
@@ -256,8 +291,8 @@ static bool goes_before(const struct caller *a, const struct caller *b)
         return p->priority < q->priority;
     if ((a->n_preempted > 0) != (b->n_preempted > 0))
         return a->n_preempted > 0;
-    if (before.user_served[a->key][a->user] != before.user_served[b->key][b->user])
-        return before.user_served[a->key][a->user] < before.user_served[b->key][b->user];
+    if (in_order.user_served[a->key][a->user] != in_order.user_served[b->key][b->user])
+        return in_order.user_served[a->key][a->user] < in_order.user_served[b->key][b->user];
     return p->arrival < q->arrival;
 }
 
@@ -524,15 +559,16 @@ static void note_served(int64_t *served, user_counts users)
 static int64_t charge_of(struct caller *c)
 {
     const struct seq *q = &c->request->seq;
-    int from = c->n_charged > q->n_cached ? c->n_charged : q->n_cached;
+    const int from = c->n_charged > q->n_cached ? c->n_charged : q->n_cached;
+    const int end = c->n_stored_due > q->n_stored ? c->n_stored_due : q->n_stored;
     int64_t charge = 0;
 
     if (q->times.admit_ns == 0)
         return 0;
-    for (int i = from; i < q->n_stored; i++)
+    for (int i = from; i < end; i++)
         charge += i < c->n_prompt ? SERVED_PREFILL : SERVED_DECODE;
-    if (q->n_stored > from)
-        c->n_charged = q->n_stored;
+    if (end > from)
+        c->n_charged = end;
     return charge;
 }
 
@@ -634,6 +670,8 @@ void check_before_step(void)
     memset(before.served, 0, sizeof before.served);
     memset(before.user_served, 0, sizeof before.user_served);
     note_served(before.served, before.user_served);
+    memcpy(in_order.served, before.served, sizeof in_order.served);
+    memcpy(in_order.user_served, before.user_served, sizeof in_order.user_served);
     before.n_steps = sched()->n_steps;
     before.was_under_way = world.is_in_flight;
 }
@@ -653,6 +691,12 @@ static void check_progress(bool had_work)
         CHECK(n == 1);
     CHECK(!world.is_in_flight || world.odds.is_async);
     CHECK(world.is_in_flight || !world.odds.is_async || sched_any(sched()) == NULL);
+}
+
+void check_accepted(const struct caller *c, int n)
+{
+    in_order.served[c->key] += (int64_t)SERVED_DECODE * n;
+    in_order.user_served[c->key][c->user] += (int64_t)SERVED_DECODE * n;
 }
 
 void check_in_step(void)
@@ -699,4 +743,6 @@ void check_at_end(void)
     totals.n_ahead += s->n_planned_ahead;
     totals.n_sent += s->n_sent;
     totals.n_wasted_rows += s->n_wasted_rows;
+    totals.n_drafts += s->n_draft_rows;
+    totals.n_accepted += s->n_accepted;
 }

@@ -10,9 +10,9 @@ enum { VOCAB = 300000 };
 static struct model model;
 static struct layer layers[N_PAGE_GROUPS];
 static struct osp_model shell;
-static int32_t sampled[2][LIVE_MAX]; /* of step n in n % 2 */
-static int32_t results[LIVE_MAX];    /* after a step's end */
-static float scores[2][LIVE_MAX], logprobs[LIVE_MAX];
+static int32_t sampled[2][SAMPLES_MAX]; /* of step n in n % 2 */
+static int32_t results[SAMPLES_MAX];    /* after a step's end */
+static float scores[2][SAMPLES_MAX], logprobs[SAMPLES_MAX];
 static uint64_t launched_ns, ended_ns; /* of the step that was last waited for */
 static char memory[N_PAGE_GROUPS][PAGES_MAX * 64 * 16 * 8];
 
@@ -98,7 +98,7 @@ static int32_t token_of(const struct batch *b, int row)
     if (token >= 0)
         return token;
     CHECK(world.is_in_flight);
-    CHECK(batch_sample_index(token) < LIVE_MAX);
+    CHECK(batch_sample_index(token) < SAMPLES_MAX);
     CHECK(b->tokens_ticket + 1 == world.n_begun);
     return sampled[b->tokens_ticket % 2][batch_sample_index(token)];
 }
@@ -153,11 +153,40 @@ static bool is_void(const struct caller *c, const struct batch *b, int row)
     return BATCH_TOKENS(b)[row] < 0 && BATCH_POSITIONS(b)[row] >= c->n_all;
 }
 
+/* How many of the chunk's drafts, its last rows, are the tokens of the answer. Such a row is like
+ * any other; those behind the first wrong one have results that must not be used. */
+static int n_right(const struct batch *b, const struct step_chunk *p, const struct batch_seq *s,
+                   const struct caller *c)
+{
+    const int first = p->first + p->n_rows - p->n_drafts;
+    int n = 0;
+
+    while (n < p->n_drafts && first + n < c->n_all &&
+           BATCH_TOKENS(b)[s->first_row + first + n - p->first] == c->tokens[first + n])
+        n++;
+    return n;
+}
+
+/* The caller's tokens after the step: one more than before, and one for each right draft. */
+static void note_due(struct caller *c, const struct step_chunk *p, int n_accepted)
+{
+    const int n = p->first + p->n_rows - p->n_drafts + n_accepted + 1;
+
+    const int n_left = c->n_all - (n - n_accepted) + c->is_drawn_nan;
+
+    c->n_due[world.n_begun % 2] = p->is_sampled ? (n < c->n_all ? n : c->n_all) : 0;
+    c->n_accepted[world.n_begun % 2] = n_accepted < n_left ? n_accepted : n_left;
+}
+
 static void run_part(const struct batch *b, int part, const struct step_chunk *p)
 {
-    const struct caller *c = caller_of(p->seq);
+    struct caller *c = caller_of(p->seq);
     const struct batch_seq *s = &BATCH_SEQS(b)[part];
+    const int n_accepted = n_right(b, p, s, c), n_rows = p->n_rows - p->n_drafts + n_accepted;
 
+    CHECK(p->n_drafts == 0 || (p->is_sampled && !world.is_in_flight));
+    CHECK(p->first + p->n_rows < c->n_tokens_max || p->n_drafts == 0);
+    note_due(c, p, n_accepted);
     CHECK(s->n_rows == p->n_rows && p->n_rows > 0);
     CHECK(p->first == p->seq->n_stored);
     CHECK(p->seq->state == SEQ_RUNNING); /* no step begins for a sequence that has left */
@@ -168,12 +197,12 @@ static void run_part(const struct batch *b, int part, const struct step_chunk *p
 
         CHECK(BATCH_ROW_SEQ(b)[row] == part);
         CHECK(BATCH_POSITIONS(b)[row] == position);
-        CHECK(token_of(b, row) == c->tokens[position] || is_void(c, b, row));
+        CHECK(token_of(b, row) == c->tokens[position] || is_void(c, b, row) || i >= n_rows);
         CHECK((BATCH_PHASES(b)[row] == PHASE_DECODE) == (position >= c->n_prompt));
         store_row(b, row, part, p->seq);
     }
-    for (int i = 0; i < s->n_rows && !is_void(c, b, s->first_row + i); i++)
-        if (i == 0 || i == s->n_rows - 1 || pick(8) == 0)
+    for (int i = 0; i < n_rows && !is_void(c, b, s->first_row + i); i++)
+        if (i == 0 || i == n_rows - 1 || pick(8) == 0)
             read_row(b, s->first_row + i, part, c);
 }
 
@@ -228,6 +257,9 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
     CHECK(b->n_seqs == plan->n_chunks && b->n_rows == plan->n_rows && b->n_rows > 0);
     CHECK(b->n_rows <= world.engine->limits.n_batch_tokens_max);
     CHECK(b->size_bytes <= sched_batch_bytes_max(&world.engine->limits));
+    CHECK(plan->n_draft_rows <= world.engine->limits.n_draft_rows_max);
+    CHECK(b->n_samples <= world.engine->limits.n_seqs_max + world.engine->limits.n_draft_rows_max);
+    check_draft_rows(plan);
     check_prompt_order(plan);
     memset(world.writer, 0, sizeof world.writer);
     for (int i = 0; i < plan->n_chunks; i++) {
@@ -249,6 +281,17 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
     return OSP_OK;
 }
 
+static void end_step(uint64_t ticket)
+{
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++) {
+        c->n_due_now = c->n_due[ticket % 2];
+        c->n_stored_due = c->n_due_now - 1;
+        if (world.odds.is_async && c->n_accepted[ticket % 2] > 0) /* else admissions came before */
+            check_accepted(c, c->n_accepted[ticket % 2]);
+        c->n_due[ticket % 2] = c->n_accepted[ticket % 2] = 0;
+    }
+}
+
 static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
 {
     (void)be;
@@ -266,8 +309,10 @@ static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
         check_in_step();
         callers_cancel(); /* others do not wait for the step's end */
     }
-    if (!chance(2 * world.odds.device))
+    if (!chance(2 * world.odds.device)) {
+        end_step(ticket);
         return OSP_OK;
+    }
     mark_dead();
     return fail(OSP_EDEVICE, "the made-up device has failed in a step");
 }
@@ -347,6 +392,7 @@ void sim_model_limits(const struct sched_limits *l)
     shell.plan.context_tokens_max = l->context_tokens_max;
     shell.plan.n_seqs_max = l->n_seqs_max;
     shell.plan.n_batch_tokens_max = l->n_batch_tokens_max;
+    shell.plan.n_draft_rows_max = l->n_draft_rows_max;
     shell.plan.lists = (struct batch_counts){.n_biases = l->n_seqs_max};
     memcpy(shell.plan.n_pages, l->n_pages, sizeof l->n_pages);
     shell.facts.window_tokens = l->window_tokens;

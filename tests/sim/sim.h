@@ -19,7 +19,9 @@ enum {
     LETTERS = 26,
     N_BASES = 3, /* texts that prompts begin with */
     KEYS_MAX = 3,
-    USERS_MAX = 5 /* of a key */
+    USERS_MAX = 5, /* of a key */
+    DRAFT_ROWS_MAX = 24,
+    SAMPLES_MAX = LIVE_MAX + DRAFT_ROWS_MAX
 };
 
 /* How often a request was bypassed by those of its key, or a key by others. */
@@ -47,6 +49,10 @@ struct caller {
     int n_tokens, n_stored, n_preempted, n_charged;
     bool ran, is_mine; /* is_mine: still in the engine */
     bool is_admitted;  /* since then */
+    /* Tokens that it must have when step n is committed, in n % 2: with the drafts that are right. */
+    int n_due[2], n_accepted[2];
+    int n_due_now;    /* of the last step that was waited for */
+    int n_stored_due; /* and the positions stored then: it may be preempted in the same turn */
     /* the rule of admission, kept apart from the engine's own state */
     int key, user;
     struct turn turn;
@@ -59,6 +65,7 @@ struct odds {
     bool many_users;          /* of the first key */
     bool is_behind, is_ahead; /* of the device */
     bool is_async;            /* of the engine */
+    bool ngram, predictions;  /* drafts */
 };
 
 struct world {
@@ -84,6 +91,7 @@ struct totals {
     int64_t n_due_total, n_key_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
     int64_t n_logprobs_done; /* prompt tokens with correct log-probabilities */
     int64_t n_sent, n_wasted_rows;
+    int64_t n_drafts, n_accepted;
     int64_t n_short; /* prompts without all their rows in a step that has rows of longer ones */
 };
 
@@ -146,6 +154,8 @@ void check_prompt_order(const struct step_plan *plan); /* as a step begins */
 void check_before_step(void);
 void check_in_step(void); /* before clients act while a step is in flight */
 void check_after_step(void);
+void check_accepted(const struct caller *c, int n);  /* n drafts of c, by the step that ends */
+void check_draft_rows(const struct step_plan *plan); /* as a step begins */
 void check_at_end(void);
 
 #endif

@@ -10,7 +10,7 @@
 #include "engine/core/engine.h"
 #include "model/model.h"
 
-enum { N_KINDS = 8, ANSWER_TOKENS = 40 };
+enum { N_KINDS = 8, ANSWER_TOKENS = 40, SAMPLES_MAX = 64 };
 
 /* The CPU's steps, which a test can keep from ending. To the engine they run within model_step(),
  * asynchronously, or queued: two at a time, the second with tokens that the first one samples. */
@@ -20,12 +20,14 @@ static struct backend_ops behind;
 static enum way way;
 static const struct sample_args *sample;
 static struct {
-    int32_t tokens[8], top_tokens[8 * TOP_LOGPROBS_MAX];
-    float logprobs[8], top_logprobs[8 * TOP_LOGPROBS_MAX];
+    int32_t tokens[SAMPLES_MAX], top_tokens[SAMPLES_MAX * TOP_LOGPROBS_MAX];
+    float logprobs[SAMPLES_MAX], top_logprobs[SAMPLES_MAX * TOP_LOGPROBS_MAX];
 } results[2];                                       /* of step n in n % 2 */
 static atomic_int n_begun, n_waited, waits_at_most; /* steps */
-static atomic_int n_sent; /* of them, those that began while another one ran */
-static atomic_bool fails; /* the current or next wait fails, and reads */
+static atomic_int n_sent;             /* of them, those that began while another one ran */
+static bool has_drafts;               /* the engine verifies drafts, */
+static const struct heard *predicted; /* (N_KINDS) of these answers, too; NULL: not */
+static atomic_bool fails;             /* the current or next wait fails, and reads */
 
 static void behind_info(const struct backend *be, struct device_info *out)
 {
@@ -159,9 +161,13 @@ static struct osp_model *open_model(enum way how, int n_seqs_max)
 
 static struct osp_engine *open_engine(struct osp_model *model, bool is_async)
 {
-    const struct osp_engine_options opt = {.no_async_scheduling = !is_async};
+    const struct osp_speculative speculative = {
+        .method = OSP_DRAFTS_NGRAM, .lookup_min = 1, .always = true};
+    struct osp_engine_options opt = {.no_async_scheduling = !is_async};
     struct osp_engine *engine;
 
+    if (has_drafts)
+        opt.speculative = speculative;
     if (osp_engine_open(&engine, model, &opt) != OSP_OK)
         fail_msg("%s", osp_error());
     return engine;
@@ -206,6 +212,10 @@ static struct osp_request *submit_kind(struct osp_engine *engine, int kind)
         opt.form = OSP_FORM_REGEX;
         opt.form_text = "([a-z]{3,9} ){2,6}";
     }
+    if (predicted != NULL) {
+        opt.prediction = (const int32_t *)(const void *)predicted[kind].tokens.data;
+        opt.n_prediction = (int)(predicted[kind].tokens.size_bytes / sizeof(int32_t));
+    }
     return submit(engine, lengths[kind], &opt);
 }
 
@@ -225,7 +235,9 @@ static void hear_kinds(struct heard *out, enum way how, bool is_async, int n_seq
     assert_int_equal(stats.n_running, 0);
     while (atomic_load(&n_begun) != atomic_load(&n_waited))
         sched_yield(); /* the last sent step is dropped */
-    assert_int_equal(atomic_load(&n_sent) > 0, how == AHEAD && is_async);
+    if (!has_drafts)
+        assert_int_equal(atomic_load(&n_sent) > 0, how == AHEAD && is_async);
+    assert_int_equal(stats.drafts.n_accepted_tokens > 0, has_drafts);
     assert_true(stats.device_seconds > 0 && stats.device_idle_seconds > 0);
     osp_engine_close(engine);
     osp_model_close(model);
@@ -239,13 +251,14 @@ static void assert_same_bytes(const struct buf *a, const struct buf *b)
 }
 
 /* Tokens, texts, log-probabilities and ends: with overlap and without, with many slots and with
- * two. */
-static void test_the_same_as_one_after_the_other(void **state)
+ * two; without drafts and with drafts. */
+static void check_the_same(bool with_drafts)
 {
     struct heard want[N_KINDS], have[N_KINDS];
 
-    (void)state;
     hear_kinds(want, WITHIN, false, 8);
+    has_drafts = with_drafts;
+    predicted = with_drafts ? want : NULL;
     for (int turn = 0; turn < 8; turn++) {
         hear_kinds(have, (enum way)(turn % 3), turn < 6, turn < 3 ? 8 : 2);
         for (int i = 0; i < N_KINDS; i++) {
@@ -259,8 +272,21 @@ static void test_the_same_as_one_after_the_other(void **state)
             heard_release(&have[i]);
         }
     }
+    predicted = NULL;
     for (int i = 0; i < N_KINDS; i++)
         heard_release(&want[i]);
+}
+
+static void test_the_same_as_one_after_the_other(void **state)
+{
+    (void)state;
+    check_the_same(false);
+}
+
+static void test_the_same_with_drafts(void **state)
+{
+    (void)state;
+    check_the_same(true);
 }
 
 static const struct osp_request_options steady = {
@@ -461,6 +487,7 @@ static enum way ways[] = {WITHIN, BEHIND, AHEAD};
 #define by_way(test, how) cmocka_unit_test_prestate(test, &ways[how])
 
 UNIT_MAIN(cmocka_unit_test(test_the_same_as_one_after_the_other),
+          cmocka_unit_test(test_the_same_with_drafts),
           cmocka_unit_test(test_who_comes_is_in_the_next_step),
           by_way(test_tokens_are_told_while_the_next_step_runs, BEHIND),
           by_way(test_tokens_are_told_while_the_next_step_runs, AHEAD),

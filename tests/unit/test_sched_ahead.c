@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "engine/sched/sched.h"
+#include "engine/sched/sched_internal.h"
 
 enum { STOP_ID = 9, CONTEXT = 1024, SEQS_MAX = 4, N_IDS = 64 };
 
@@ -427,7 +427,125 @@ static void test_what_cannot_be_sent(void **state)
     fixture_close(&f);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_a_sent_step_begins_as_it_is),
+/* Two of three drafts are right: three tokens, and the positions of two drafts are stored. Nothing
+ * is planned while the drafts are in flight. */
+static void test_drafts(void **state)
+{
+    struct fixture f;
+    const struct step_plan *step;
+    struct seq *q;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    f.sched->limits.n_draft_rows_max = 8;
+    q = add(&f, 0, 62, 20);
+    assert_int_equal(sched_drafts_max(f.sched, q), 0); /* its prompt is not computed */
+    begin(&f);
+    commit(&f, 20, 0);
+    assert_int_equal(sched_drafts_max(f.sched, q), 8);
+    sched_set_drafts(f.sched, q, (int32_t[]){21, 22, 29}, 3);
+    step = plan(&f);
+    assert_int_equal(step->n_rows, 4);
+    assert_int_equal(step->n_draft_rows, 3);
+    assert_int_equal(step->n_sampled, 4);
+    sched_begin(f.sched);
+    assert_int_equal(q->n_stored, 63);
+    assert_int_equal(page_list_end(&q->pages[GROUP_FULL]), 2 * PAGE_TOKENS);
+    assert_int_equal(plan(&f)->n_chunks, 0);
+    assert_false(sched_can_send(f.sched));
+    sched_commit(f.sched, (int32_t[]){21, 22, 23, 24}, 1, ++f.now_ns);
+    assert_int_equal(q->n_tokens, 66);
+    assert_memory_equal(q->tokens + 63, ((int32_t[]){21, 22, 23}), 3 * sizeof(int32_t));
+    assert_int_equal(q->n_stored, 65);
+    assert_int_equal(page_list_end(&q->pages[GROUP_FULL]), 2 * PAGE_TOKENS);
+    assert_int_equal(sched_stats(f.sched).n_draft_rows, 3);
+    assert_int_equal(sched_stats(f.sched).n_accepted, 2);
+    fixture_close(&f);
+}
+
+/* The first draft is wrong: the page that only drafts needed is released. */
+static void test_rejected_drafts(void **state)
+{
+    struct fixture f;
+    struct seq *q;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    f.sched->limits.n_draft_rows_max = 8;
+    q = add(&f, 0, 62, 20);
+    begin(&f);
+    commit(&f, 20, 0);
+    sched_set_drafts(f.sched, q, (int32_t[]){21, 22, 29}, 3);
+    begin(&f);
+    sched_commit(f.sched, (int32_t[]){30, 22, 29, 24}, 1, ++f.now_ns);
+    assert_int_equal(q->n_tokens, 64);
+    assert_int_equal(q->tokens[63], 30);
+    assert_int_equal(q->n_stored, 63);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        assert_int_equal(page_list_end(&q->pages[g]), PAGE_TOKENS);
+    fixture_close(&f);
+}
+
+/* A stop token, the length, and a sample that fails, behind accepted drafts. */
+static void test_ends_behind_drafts(void **state)
+{
+    static const struct {
+        int32_t tokens[4];
+        enum seq_end end;
+        int n_tokens;
+    } cases[] = {{{21, STOP_ID, 23, 24}, SEQ_END_STOP, 8},
+                 {{21, 22, 23, 24}, SEQ_END_LENGTH, 10},
+                 {{21, SAMPLE_NOT_FINITE, 23, 24}, SEQ_END_FAILED, 7},
+                 {{STOP_ID, STOP_ID, 23, 24}, SEQ_END_STOP, 7}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fixture f;
+        struct seq *q;
+
+        fixture_open(&f, 2, 64);
+        f.sched->limits.n_draft_rows_max = 8;
+        q = add(&f, 0, 5, 5);
+        begin(&f);
+        commit(&f, 20, 0);
+        assert_int_equal(sched_drafts_max(f.sched, q), 3);
+        sched_set_drafts(f.sched, q, (int32_t[]){21, 22, 23}, 3);
+        begin(&f);
+        sched_commit(f.sched, cases[i].tokens, 1, ++f.now_ns);
+        assert_int_equal(q->end, cases[i].end);
+        assert_int_equal(q->n_tokens, cases[i].n_tokens);
+        fixture_close(&f);
+    }
+}
+
+/* Drafts leave every sequence its row, and a prompt half of what is left. */
+static void test_drafts_take_what_is_left(void **state)
+{
+    struct fixture f;
+    const struct step_plan *step;
+    int32_t drafts[DRAFTS_MAX] = {0};
+    struct seq *q;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    f.sched->limits.n_draft_rows_max = DRAFTS_MAX;
+    f.sched->limits.n_batch_tokens_max = 10;
+    q = add(&f, 0, 5, 40);
+    begin(&f);
+    commit(&f, 20, 0);
+    add(&f, 1, 30, 10);
+    sched_set_drafts(f.sched, q, drafts, DRAFTS_MAX);
+    step = plan(&f);
+    assert_int_equal(step->n_chunks, 2);
+    assert_int_equal(step->n_draft_rows, 4);
+    assert_int_equal(step->n_prefill_rows, 5);
+    fixture_close(&f);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_drafts), cmocka_unit_test(test_rejected_drafts),
+          cmocka_unit_test(test_ends_behind_drafts),
+          cmocka_unit_test(test_drafts_take_what_is_left),
+          cmocka_unit_test(test_a_sent_step_begins_as_it_is),
           cmocka_unit_test(test_all_leave_a_sent_step), cmocka_unit_test(test_what_cannot_be_sent),
           cmocka_unit_test(test_all_go_on), cmocka_unit_test(test_an_end_makes_room),
           cmocka_unit_test(test_a_failed_draw), cmocka_unit_test(test_the_length_is_foreseen),

@@ -361,6 +361,74 @@ static void test_same_answers_as_here(void **state)
     assert_int_equal(worker_pid(), 0);
 }
 
+/* The answer of a request to itself: some of it becomes accepted drafts. */
+static void expect_prediction_counts(struct osp_engine *engine)
+{
+    static const int32_t prompt[] = {100, 101, 102};
+    struct osp_request_options opt = {.tokens_max = 40,
+                                      .raw = true,
+                                      .ignore_stop_tokens = true,
+                                      .sampling = {.has_temperature = true, .has_seed = true}};
+    struct heard heard[2];
+    struct osp_request *r;
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(osp_submit_tokens(&r, engine, prompt, 3, &opt), OSP_OK);
+        hear_all(&heard[i], r);
+        opt.prediction = (const int32_t *)(const void *)heard[0].tokens.data;
+        opt.n_prediction = 40;
+    }
+    expect_same(&heard[0], &heard[1]);
+    assert_int_equal(heard[0].last.usage.n_accepted_prediction_tokens, 0);
+    assert_true(heard[1].last.usage.n_accepted_prediction_tokens > 20);
+    assert_int_equal(heard[1].last.usage.n_rejected_prediction_tokens, 0);
+    heard_release(&heard[0]);
+    heard_release(&heard[1]);
+}
+
+/* With drafts in the worker and without drafts here, before the worker is killed with drafts in
+ * flight and after. */
+static void test_drafts_in_the_worker(void **state)
+{
+    const struct osp_engine_options drafting = {
+        .speculative = {.method = OSP_DRAFTS_NGRAM, .lookup_min = 1, .always = true}};
+    struct osp_model_options opt = options();
+    struct osp_model *there = open_model(opt), *here;
+    struct osp_engine *engines[2];
+    struct heard heard[2][N_ASKED];
+    struct osp_engine_stats stats;
+    int64_t n_drafts = 0;
+
+    (void)state;
+    opt.worker = NULL;
+    here = open_model(opt);
+    assert_int_equal(osp_engine_open(&engines[0], there, &drafting), OSP_OK);
+    engines[1] = fixture_engine(here);
+    for (int turn = 0; turn < 2; turn++) {
+        struct osp_request *r;
+
+        ask_all(heard[0], engines[0]);
+        ask_all(heard[1], engines[1]);
+        for (int i = 0; i < N_ASKED; i++) {
+            expect_same(&heard[0][i], &heard[1][i]);
+            heard_release(&heard[0][i]);
+            heard_release(&heard[1][i]);
+        }
+        expect_prediction_counts(engines[0]);
+        osp_engine_get_stats(engines[0], &stats);
+        assert_true(stats.drafts.n_draft_tokens > n_drafts);
+        n_drafts = stats.drafts.n_draft_tokens;
+        r = submit_long(engines[0]);
+        expect_text(r);
+        assert_int_equal(kill(worker_pid(), SIGKILL), 0);
+        expect_failure(r, "has failed");
+        wait_for(engines[0], OSP_ENGINE_OK, turn + 1);
+    }
+    osp_engine_close(engines[1]);
+    osp_model_close(here);
+    finish(engines[0], there);
+}
+
 static void test_limits_and_cancel(void **state)
 {
     struct osp_model_options opt = options();
@@ -552,6 +620,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_answers_as_here),
+        cmocka_unit_test(test_drafts_in_the_worker),
         cmocka_unit_test(test_limits_and_cancel),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_stopped),

@@ -91,10 +91,18 @@ struct bench_local {
     bool wants_snapshot; /* under the lock, as is `first`: the costs at the next token */
     struct bench_snapshot first;
     int64_t n_steps_before;
+    double draft_acceptance; /* negative: no replay */
+};
+struct bench_local_options {
+    bool no_async_scheduling;
+    struct osp_speculative speculative;
+    /* Each answer is recorded once, without being measured, and then predicted with tokens that are
+     * right with this probability; negative: no. */
+    double draft_acceptance;
 };
 /* `out` must not move until it is closed. */
 CHECKED enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model,
-                                         bool no_async_scheduling);
+                                         const struct bench_local_options *opt);
 void bench_local_close(struct bench_local *l); /* accepts a zeroed one */
 struct bench_source bench_local_source(struct bench_local *local);
 

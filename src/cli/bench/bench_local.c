@@ -11,7 +11,56 @@ struct bench_job {
     size_t n;
     int n_answer_tokens;
     uint64_t seed;
+    int32_t *prediction; /* (n_answer_tokens) of a replay, or NULL */
 };
+
+static struct osp_request_options options_of(const struct bench_job *job)
+{
+    return (struct osp_request_options){
+        .tokens_max = job->n_answer_tokens,
+        .sampling = {.temperature = 0,
+                     .has_temperature = true,
+                     .seed = job->seed,
+                     .has_seed = true},
+        .raw = true,
+        .ignore_stop_tokens = true,
+        .no_prefix_cache = true, /* every prompt token is computed */
+        .prediction = job->prediction,
+        .n_prediction = job->prediction != NULL ? job->n_answer_tokens : 0,
+    };
+}
+
+/* ---- replays ---- */
+
+/* The answer, with tokens replaced by others: each is right with the probability of the option. */
+static enum osp_status record(struct bench_local *l, struct bench_job *job)
+{
+    const struct osp_request_options opt = options_of(job);
+    struct osp_request *request = NULL;
+    struct osp_event e = {.kind = OSP_EVENT_NONE};
+    int32_t *prediction = mem_new((size_t)job->n_answer_tokens * sizeof *prediction);
+    int n = 0;
+    enum osp_status st;
+
+    TRY(osp_submit_tokens(&request, l->engine, job->ids, job->n, &opt));
+    while (e.kind != OSP_EVENT_DONE && e.kind != OSP_EVENT_ERROR) {
+        TRY(osp_next_event(request, -1, &e));
+        for (int i = 0; i < e.n_tokens; i++, n++)
+            prediction[n] = rng_uniform(job->seed, (uint64_t)n, 7) < l->draft_acceptance
+                                ? e.tokens[i]
+                                : e.tokens[i] ^ 1;
+    }
+    if (e.kind == OSP_EVENT_ERROR) {
+        st = fail(e.status, "%s", e.text);
+        goto out;
+    }
+    job->prediction = prediction;
+    prediction = NULL;
+out:
+    free(prediction);
+    osp_request_close(request);
+    return st;
+}
 
 /* ---- prompts ---- */
 
@@ -38,12 +87,13 @@ static enum osp_status local_prepare(void *self, struct bench_job **out,
     for (size_t i = 0; i < job->n; i++)
         job->ids[i] = (int32_t)(rng_bits(p->seed, i, 3) % n_ids);
     *out = job;
-    return OSP_OK;
+    return l->draft_acceptance >= 0 ? record(l, job) : OSP_OK;
 }
 
 static void local_drop(void *self, struct bench_job *job)
 {
     (void)self;
+    free(job->prediction);
     free(job->ids);
     free(job);
 }
@@ -177,16 +227,7 @@ out:
 static enum osp_status local_run(void *self, struct bench_job *job, struct timeline *out)
 {
     struct bench_local *l = self;
-    const struct osp_request_options opt = {
-        .tokens_max = job->n_answer_tokens,
-        .sampling = {.temperature = 0,
-                     .has_temperature = true,
-                     .seed = job->seed,
-                     .has_seed = true},
-        .raw = true,
-        .ignore_stop_tokens = true,
-        .no_prefix_cache = true, /* every prompt token is computed */
-    };
+    const struct osp_request_options opt = options_of(job);
     const struct bench_snapshot before = take_snapshot(l);
     struct osp_request *request = NULL;
     struct osp_usage usage = {0};
@@ -224,12 +265,14 @@ static struct bench_step_time local_step_time(void *self)
 }
 
 enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model,
-                                 bool no_async_scheduling)
+                                 const struct bench_local_options *options)
 {
-    const struct osp_engine_options opt = {
-        .notify = on_step, .notify_ctx = out, .no_async_scheduling = no_async_scheduling};
+    const struct osp_engine_options opt = {.notify = on_step,
+                                           .notify_ctx = out,
+                                           .no_async_scheduling = options->no_async_scheduling,
+                                           .speculative = options->speculative};
 
-    *out = (struct bench_local){.model = model};
+    *out = (struct bench_local){.model = model, .draft_acceptance = options->draft_acceptance};
     pthread_mutex_init(&out->lock, NULL);
     pthread_cond_init(&out->changed, NULL);
     return osp_engine_open(&out->engine, model, &opt);

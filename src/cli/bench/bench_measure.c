@@ -11,7 +11,10 @@
 #include "base/printable.h"
 #include "cli/eval/quality.h"
 
-enum { FIRST_PROMPT_TOKENS = 16 };
+enum {
+    FIRST_PROMPT_TOKENS = 16,
+    DRAFT_ROWS = 128 /* of a step, with --draft-acceptance */
+};
 
 struct bench {
     const struct bench_args *args;
@@ -113,11 +116,18 @@ static void describe_model(struct bench *b)
 
 static enum osp_status open_local(struct bench *b, const struct positional_args *positional)
 {
-    const struct model_args args = fit_model_args(b);
+    const struct option_float *acceptance = &b->args->draft_acceptance;
+    struct model_args args = fit_model_args(b);
+    struct bench_local_options opt = {.no_async_scheduling = b->args->no_async_scheduling,
+                                      .draft_acceptance =
+                                          acceptance->is_set ? acceptance->value : -1};
     enum osp_status st;
 
+    TRY(draft_args_read(&opt.speculative, &args.drafts));
+    if (opt.draft_acceptance >= 0 && args.options.n_draft_rows_max == 0)
+        args.options.n_draft_rows_max = DRAFT_ROWS;
     TRY(model_args_open(&b->model, &args, positional, false));
-    TRY(bench_local_open(&b->local, b->model, b->args->no_async_scheduling));
+    TRY(bench_local_open(&b->local, b->model, &opt));
     b->report.ready_seconds = alive_seconds();
     b->source = bench_local_source(&b->local);
     describe_model(b);

@@ -2,6 +2,7 @@
 #ifndef CLI_OPTIONS_MODEL_ARGS_H
 #define CLI_OPTIONS_MODEL_ARGS_H
 
+#include "cli/options/draft_json.h"
 #include "cli/options/options.h"
 #include "osprey.h"
 
@@ -19,6 +20,7 @@ struct model_args {
     struct option_pairs device_options;
     struct option_float gpu_memory_utilization;
     int worker_silence_s;
+    struct draft_args drafts; /* see draft_args_read() */
 };
 
 #define MODEL_PATH_ROWS(T, m)                                                                      \
@@ -121,6 +123,19 @@ struct model_args {
                  "gpt-oss-20b)"),                                                                  \
         INT_ROW(T, m.options.dummy_layers, "layers", NULL, 0, 512, "N",                            \
                 "number of layers of dummy weights (default: all layers of the shape)")
+
+/* Speculative decoding. */
+#define MODEL_DRAFT_ROWS(T, m)                                                                     \
+    TEXT_ROW(T, m.drafts.config, "speculative-config", NULL, "JSON",                               \
+             "speculative decoding, which never changes an output: {\"method\": \"ngram\", "       \
+             "\"num_speculative_tokens\": 8, \"prompt_lookup_min\": 3, \"prompt_lookup_max\": "    \
+             "16}; draft tokens are verified when that is expected to pay, or, with "              \
+             "\"always\": true, all of them (default: only for requests with a prediction)"),      \
+        INT_ROW(T, m.drafts.tokens_max, "draft-max", "--draft,--draft-n", 1, OSP_DRAFTS_MAX, "N",  \
+                "num_speculative_tokens of --speculative-config: the most draft tokens of a "      \
+                "request in one step (default 8)"),                                                \
+        INT_ROW(T, m.drafts.tokens_min, "draft-min", "--draft-n-min", 1, OSP_DRAFTS_MAX, "N",      \
+                "shorter drafts are not verified (default 1)")
 
 /* For osprey serve: the engine in a worker process. */
 #define MODEL_WORKER_ROWS(T, m)                                                                    \

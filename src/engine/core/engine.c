@@ -197,7 +197,7 @@ static bool start_step(struct osp_engine *e)
     }
     e->awaits_masks = plan->n_chunks == 0 && e->n_masks_pending > 0;
     if (plan->n_chunks == 0) {
-        e->results_ns = e->device_end_ns = 0;
+        e->results_ns = e->device_end_ns = e->drafts.results_ns = 0;
         return false;
     }
     e->begun_ns = begin_ns;
@@ -227,6 +227,7 @@ static void commit_step(struct osp_engine *e)
 
     sched_commit(e->sched, e->tokens, e->step_ns, e->results_ns);
     metrics_step(&e->metrics, plan->n_rows, (double)e->step_ns * 1e-9);
+    drafts_observe(e, plan);
 }
 
 /* What can be done for the next step before this one's tokens are known: its plan, and where the
@@ -236,7 +237,7 @@ static bool plan_ahead(struct osp_engine *e)
     struct batch *b;
     enum osp_status status;
 
-    if (sched_plan(e->sched, clock_ns())->n_chunks == 0)
+    if (e->drafts.is_wanted || sched_plan(e->sched, clock_ns())->n_chunks == 0)
         return true;
     b = sched_batch(e->sched, e->batch_memory);
     if (e->depth < DEPTH_QUEUED || !sched_can_send(e->sched))
@@ -262,6 +263,7 @@ static void start_next(struct osp_engine *e, const struct step_plan *done, uint6
 {
     if (!sched_next(e->sched)->is_sent)
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
+    drafts_make(e);
     start_step(e);
     publish_step(e, done, now_ns);
     make_masks(e);
@@ -273,6 +275,7 @@ static void advance_sync(struct osp_engine *e)
     const struct step_plan *plan;
 
     make_masks(e);
+    drafts_make(e);
     if (!start_step(e))
         return;
     plan = sched_in_flight(e->sched);
@@ -291,6 +294,7 @@ static void advance_async(struct osp_engine *e)
 
     if (plan == NULL) {
         make_masks(e);
+        drafts_make(e);
         start_step(e);
         return;
     }

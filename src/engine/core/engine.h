@@ -5,6 +5,7 @@
 #define ENGINE_CORE_ENGINE_H
 
 #include "base/queue.h"
+#include "engine/core/drafts.h"
 #include "engine/core/model_api.h"
 #include "engine/core/request.h"
 
@@ -67,9 +68,9 @@ struct osp_engine {
     void *batch_memory;
     char *host_pages[N_PAGE_GROUPS]; /* (n_host_pages) of swapped requests */
     size_t host_page_bytes[N_PAGE_GROUPS];
-    int32_t *tokens;              /* (n_seqs_max) sampled in the last step */
-    float *logprobs;              /* (n_seqs_max) */
-    int32_t *top_tokens;          /* (n_seqs_max, TOP_LOGPROBS_MAX) for rows that ask for them */
+    int32_t *tokens;              /* (n_samples_max) sampled in the last step */
+    float *logprobs;              /* (n_samples_max) */
+    int32_t *top_tokens;          /* (n_samples_max, TOP_LOGPROBS_MAX) for rows that ask for them */
     float *top_logprobs;          /* likewise */
     uint64_t ticket, next_ticket; /* of the step in flight, and of the step that was sent */
     const struct step_driver *driver; /* of the device; see step_driver.h */
@@ -81,9 +82,10 @@ struct osp_engine {
     uint64_t results_ns;    /* when the last step's results came; 0: there was no work since */
     uint64_t step_ns;       /* time of the last step that was collected */
     uint64_t device_end_ns; /* its end by the clock of a device that queues steps */
-    int n_masks_pending;    /* requests whose mask the mask thread makes */
-    bool awaits_masks;      /* every request waits for such a mask */
-    bool has_updates;       /* since the last notify */
+    struct engine_drafts drafts;
+    int n_masks_pending;                      /* requests whose mask the mask thread makes */
+    bool awaits_masks;                        /* every request waits for such a mask */
+    bool has_updates;                         /* since the last notify */
     char dead_reason[FAIL_MESSAGE_BYTES_MAX]; /* why the device failed */
 };
 

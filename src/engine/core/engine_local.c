@@ -104,7 +104,7 @@ static enum osp_status start(struct osp_engine *e)
 
 static enum osp_status open_local(struct osp_engine *e)
 {
-    size_t n_seqs = (size_t)e->limits.n_seqs_max;
+    size_t n_samples = (size_t)(e->limits.n_seqs_max + e->limits.n_draft_rows_max);
     struct device_info device;
     enum osp_status st;
 
@@ -117,12 +117,14 @@ static enum osp_status open_local(struct osp_engine *e)
     TRY(sched_new(&e->sched, &e->limits));
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
     TRY(alloc_host_pages(e));
-    TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "sampled tokens"));
-    TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "log-probabilities of samples"));
-    TRY(mem_try_array(&e->top_tokens, n_seqs * TOP_LOGPROBS_MAX, sizeof *e->top_tokens,
+    TRY(mem_try_array(&e->tokens, n_samples, sizeof *e->tokens, "sampled tokens"));
+    TRY(mem_try_array(&e->logprobs, n_samples, sizeof *e->logprobs,
+                      "log-probabilities of samples"));
+    TRY(mem_try_array(&e->top_tokens, n_samples * TOP_LOGPROBS_MAX, sizeof *e->top_tokens,
                       "likeliest tokens"));
-    TRY(mem_try_array(&e->top_logprobs, n_seqs * TOP_LOGPROBS_MAX, sizeof *e->top_logprobs,
+    TRY(mem_try_array(&e->top_logprobs, n_samples * TOP_LOGPROBS_MAX, sizeof *e->top_logprobs,
                       "log-probabilities of likeliest tokens"));
+    TRY(engine_drafts_init(&e->drafts, &e->options.speculative, e->limits.n_seqs_max));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
     e->grammars = grammar_queue_new(e);
     e->masks = mask_thread_new(e->inbox);
@@ -145,6 +147,7 @@ static void release_local(struct osp_engine *e)
     mask_thread_free(e->masks);
     queue_free(e->inbox);
     sched_free(e->sched);
+    engine_drafts_release(&e->drafts);
     free(e->batch_memory);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         free(e->host_pages[g]);

@@ -27,6 +27,7 @@ void engine_publish_stats(struct osp_engine *e)
         .device_seconds = (double)e->device_ns * 1e-9,
         .device_idle_seconds = (double)e->idle_ns * 1e-9,
         .n_seqs_max = e->limits.n_seqs_max,
+        .drafts = e->drafts.stats,
     };
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
@@ -145,12 +146,6 @@ static void keep_prompt_logprobs(struct osp_engine *e, const struct step_chunk *
     }
 }
 
-/* True when the step has added a token to the answer. */
-static bool has_sampled(const struct step_chunk *chunk)
-{
-    return chunk->is_sampled && chunk->seq->end != SEQ_END_FAILED && !chunk->seq->is_prompt_only;
-}
-
 /* Stores the step's log-probabilities, before its tokens are published. */
 static void keep_logprobs(struct osp_engine *e, const struct step_plan *plan)
 {
@@ -163,13 +158,13 @@ static void keep_logprobs(struct osp_engine *e, const struct step_plan *plan)
         if (q != NULL)
             keep_prompt_logprobs(e, chunk, sample);
         sample += chunk->n_prompt_logprobs;
-        if (q != NULL && has_sampled(chunk)) {
-            struct token_logprob token_logprob = logprob_at(e, sample);
+        for (int k = 0; q != NULL && k < chunk->n_new; k++) {
+            struct token_logprob token_logprob = logprob_at(e, sample + k);
 
-            token_logprobs_write(&request_of(q)->token_logprobs, q->n_tokens - 1 - q->n_prompt,
-                                 &token_logprob);
+            token_logprobs_write(&request_of(q)->token_logprobs,
+                                 q->n_tokens - chunk->n_new + k - q->n_prompt, &token_logprob);
         }
-        sample += chunk->is_sampled;
+        sample += chunk_n_samples(chunk) - chunk->n_prompt_logprobs;
     }
 }
 
@@ -231,9 +226,10 @@ static void make_mask(struct osp_engine *e, struct seq *q, bool has_time)
 
     if (r->mask_is_pending || r->grammar_status != OSP_OK)
         return;
-    if (answer_grammar_n_tokens(r->grammar) < n_sampled)
-        answer_grammar_accept(r->grammar, q->tokens[q->n_tokens - 1]);
-    assert(answer_grammar_n_tokens(r->grammar) == n_sampled);
+    /* Several tokens at once only if drafts were accepted: see answer_grammar_n_free(). */
+    while (answer_grammar_n_tokens(r->grammar) < n_sampled)
+        answer_grammar_accept(r->grammar,
+                              q->tokens[q->n_prompt + answer_grammar_n_tokens(r->grammar)]);
     if (has_time && request_make_mask(r, MASK_QUICK)) {
         if (r->grammar_status == OSP_OK)
             sched_mask_ready(e->sched, q);

@@ -19,6 +19,8 @@ static struct osp_usage usage_of(const struct osp_request *r)
         .n_generated_tokens = r->n_read - r->seq.n_prompt,
         .n_cached_tokens = r->seen.n_cached,
         .n_reasoning_tokens = r->stream.n_reasoning_tokens,
+        .n_accepted_prediction_tokens = r->seen.n_accepted_prediction,
+        .n_rejected_prediction_tokens = r->seen.n_rejected_prediction,
         .queue_seconds = seconds_between(t->submit_ns, t->admit_ns),
         .prompt_seconds = seconds_between(t->admit_ns, t->first_token_ns),
         .generation_seconds = seconds_between(t->first_token_ns, t->last_token_ns),

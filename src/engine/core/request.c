@@ -13,6 +13,7 @@ static void request_free(struct osp_request *r)
 {
     event_stream_release(&r->stream);
     answer_grammar_free(r->grammar);
+    request_drafts_release(&r->drafts);
     seq_release(&r->seq);
     token_logprobs_release(&r->token_logprobs);
     token_logprobs_release(&r->prompt_token_logprobs);
@@ -65,6 +66,13 @@ void request_drop(struct osp_request *r)
         request_free(r);
 }
 
+int request_n_prediction(const struct osp_request *r, const struct osp_request_options *opt)
+{
+    const int n_most = r->seq.n_tokens_max;
+
+    return opt->n_prediction < n_most ? opt->n_prediction : n_most;
+}
+
 static void publish(struct osp_request *r, enum osp_status status)
 {
     pthread_mutex_lock(&r->lock);
@@ -76,6 +84,8 @@ static void publish(struct osp_request *r, enum osp_status status)
         .end = r->seq.end,
         .status = status,
         .times = r->seq.times,
+        .n_accepted_prediction = r->drafts.n_accepted_prediction,
+        .n_rejected_prediction = r->drafts.n_rejected_prediction,
     };
     pthread_cond_signal(&r->changed);
     pthread_mutex_unlock(&r->lock);

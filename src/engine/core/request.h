@@ -9,6 +9,7 @@
 
 #include "engine/grammar/answer_grammar.h"
 #include "engine/chat/event_stream.h"
+#include "engine/core/drafts.h"
 #include "engine/core/metrics.h"
 #include "engine/core/token_logprobs.h"
 
@@ -24,6 +25,7 @@ struct outbox {
     enum seq_end end;
     enum osp_status status; /* SEQ_END_FAILED and SEQ_END_TIMEOUT */
     struct seq_times times;
+    int n_accepted_prediction, n_rejected_prediction; /* see struct osp_usage */
 };
 
 struct osp_request {
@@ -46,6 +48,7 @@ struct osp_request {
     char *grammar_message;          /* the same as a message */
     bool mask_is_pending;           /* engine's thread: the mask thread makes it (mask_thread.h) */
     struct osp_request *next_mask;  /* in a list of that thread */
+    struct request_drafts drafts;   /* owned by the engine's thread */
     struct token_logprobs
         token_logprobs; /* of the answer's tokens, written before those are published */
     struct token_logprobs
@@ -71,6 +74,9 @@ CHECKED enum osp_status request_new(struct osp_request **out, const struct sched
                                     const struct event_stream_options *stream, int n_tokens_max);
 void request_retain(struct osp_request *r);
 void request_drop(struct osp_request *r);
+
+/* Tokens of the prediction that can matter: the answer has no more. */
+int request_n_prediction(const struct osp_request *r, const struct osp_request_options *opt);
 
 /* Engine's thread: publishes to the client what a step has changed in r->seq. */
 void request_publish(struct osp_request *r);

@@ -243,6 +243,22 @@ void answer_grammar_accept(struct answer_grammar *f, int32_t token)
     f->has_token = true;
 }
 
+static bool is_allowed(const struct answer_grammar *f, int32_t token)
+{
+    return token >= 0 && (size_t)token / 32 < f->n_words && (f->mask[token / 32] >> token % 32 & 1);
+}
+
+int answer_grammar_n_free(const struct answer_grammar *f, const int32_t *tokens, int n)
+{
+    int n_free = 0;
+
+    if (f->place != IN_FREE || f->has_token || f->needs_fill)
+        return 0;
+    while (n_free < n && tokens[n_free] != f->closing && is_allowed(f, tokens[n_free]))
+        n_free++;
+    return n_free;
+}
+
 /* True when the mask is known to take long: MASK_QUICK does not try it. */
 static bool is_long(const struct answer_grammar *f)
 {

@@ -38,6 +38,11 @@ int answer_grammar_n_tokens(const struct answer_grammar *f);
 /* Accepts the answer's next token. The mask for the next sample can be made from now on. */
 void answer_grammar_accept(struct answer_grammar *f, int32_t token);
 
+/* Of the n next tokens, those in front that leave the mask of the next sample as it is: text of a
+ * message without a grammar. The mask must be filled. Such tokens and one that follows them may be
+ * accepted together, before the next mask is made. */
+int answer_grammar_n_free(const struct answer_grammar *f, const int32_t *tokens, int n);
+
 enum mask_effort {
     MASK_QUICK, /* at most MASK_QUICK_STEPS; fails at once where more are known to be needed */
     MASK_WHOLE  /* as long as it takes: at most CONSTRAINT_STEPS_MAX and some ms more */

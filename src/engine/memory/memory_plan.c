@@ -10,6 +10,7 @@
 
 enum {
     SEQS_DEFAULT = 8,
+    DRAFT_ROWS_DEFAULT = 16, /* for requests with a prediction */
     SEQS_MAX = 16384, /* one row of every step each; the logits' rows are planned like all memory */
     BATCH_TOKENS_DEFAULT = 512,
     BATCH_TOKENS_GPU =
@@ -45,6 +46,9 @@ static enum osp_status check_request(const struct memory_request *w, const struc
 
     TRY(check_range("n_seqs_max", w->n_seqs_max, SEQS_MAX));
     TRY(check_range("n_batch_tokens_max", w->n_batch_tokens_max, BATCH_TOKENS_MAX));
+    if (w->n_draft_rows_max > BATCH_TOKENS_MAX)
+        return fail(OSP_EINVAL, "n_draft_rows_max is %d, must be at most %d", w->n_draft_rows_max,
+                    (int)BATCH_TOKENS_MAX);
     if (w->kv_cache_bytes < 0)
         return fail(OSP_EINVAL, "kv_cache_bytes is %lld, must not be negative",
                     (long long)w->kv_cache_bytes);
@@ -83,6 +87,20 @@ static void choose_batch(struct memory_plan *p, const struct memory_request *w)
         p->n_seqs_max = p->n_batch_tokens_max;
     if (p->n_batch_tokens_max < p->n_seqs_max)
         p->n_batch_tokens_max = p->n_seqs_max;
+}
+
+/* A step has a row of logits for each sequence and each draft; no more drafts than the sequences
+ * can have, or than there are rows beside one sequence's. */
+static void choose_draft_rows(struct memory_plan *p, const struct memory_request *w)
+{
+    int n = w->n_draft_rows_max == 0 ? (int)DRAFT_ROWS_DEFAULT : w->n_draft_rows_max;
+
+    if (n > p->n_seqs_max * (int)DRAFTS_MAX)
+        n = p->n_seqs_max * (int)DRAFTS_MAX;
+    if (n > p->n_batch_tokens_max - 1)
+        n = p->n_batch_tokens_max - 1;
+    p->n_draft_rows_max = n > 0 ? n : 0;
+    p->n_samples_max = p->n_seqs_max + p->n_draft_rows_max;
 }
 
 /* n pages for each sequence, bounded against overflow. */
@@ -224,8 +242,8 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
     const int n_context = w->context_tokens_max > 0 ? w->context_tokens_max : context_allowed(c);
     const struct batch_counts lists = sampling_state_max(p->n_seqs_max, n_context, c->vocab_size);
     const struct batch_counts counts = {.n_rows = p->n_batch_tokens_max,
-                                        .n_seqs = p->n_seqs_max,
-                                        .n_samples = p->n_seqs_max,
+                                        .n_seqs = p->n_samples_max,
+                                        .n_samples = p->n_samples_max,
                                         .n_pages = seq_product(p, seq_pages_max(n_context)),
                                         .n_seen = lists.n_seen,
                                         .n_biases = lists.n_biases,
@@ -257,9 +275,10 @@ enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_con
                               .kv_requested_bytes = request->kv_cache_bytes};
     TRY(check_request(request, c));
     choose_batch(p, request);
+    choose_draft_rows(p, request);
     p->step_bytes = step_bytes_of(p, c, request);
     p->activation_bytes =
-        model_activation_bytes(c, p->n_batch_tokens_max, p->n_seqs_max) + p->step_bytes;
+        model_activation_bytes(c, p->n_batch_tokens_max, p->n_samples_max) + p->step_bytes;
     n_own = p->n_seqs_max * sched_window_pages(c->window_tokens);
     p->n_snapshot_pages = (ENDS_KEPT - 1) * n_own;
     p->n_pages[GROUP_WINDOW] = ENDS_KEPT * n_own + sched_chunk_pages(p->n_batch_tokens_max);

@@ -18,6 +18,7 @@ struct device_memory_info {
 /* The caller's settings; 0 = choose. */
 struct memory_request {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
+    int n_draft_rows_max; /* negative: none */
     int64_t kv_cache_bytes;
     enum dtype kv_dtype; /* of the pages; not DTYPE_NONE */
     /* The device's own memory for steps (backend.h); NULL: none. */
@@ -30,6 +31,7 @@ struct memory_request {
 
 struct memory_plan {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
+    int n_draft_rows_max, n_samples_max; /* n_samples_max: rows of logits of a step */
     int n_pages[N_PAGE_GROUPS];
     int n_snapshot_pages;      /* of the window group, for prefixes alone */
     int n_seq_pages_max;       /* in the tables of one sequence */

@@ -121,6 +121,12 @@ void page_list_slide(struct page_list *l, struct pages *p, int oldest)
     memmove(l->numbers, l->numbers + n_gone, (size_t)l->n * sizeof *l->numbers);
 }
 
+void page_list_truncate(struct page_list *l, struct pages *p, int end)
+{
+    while (l->n > 0 && (l->first + l->n - 1) * PAGE_TOKENS >= end)
+        pages_unref(p, l->numbers[--l->n]);
+}
+
 void page_list_clear(struct page_list *l, struct pages *p)
 {
     while (l->n > 0)

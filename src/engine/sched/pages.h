@@ -57,6 +57,8 @@ static inline int32_t page_list_at(const struct page_list *l, int index)
 }
 /* Drops the pages that end before position `oldest`. */
 void page_list_slide(struct page_list *l, struct pages *p, int oldest);
+/* Drops the pages that begin at position `end` or after it. */
+void page_list_truncate(struct page_list *l, struct pages *p, int end);
 void page_list_clear(struct page_list *l, struct pages *p); /* drops all */
 
 /* Writes a sequence's lists into its entry of a batch: their numbers are stored from

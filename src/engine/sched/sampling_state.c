@@ -84,19 +84,23 @@ out:
     return st;
 }
 
+/* Counts a token in a list with place for one more id. */
+static void add_seen(struct batch_seen *seen, int *n, int32_t token)
+{
+    const int at = find_seen(seen, *n, token);
+
+    if (at == *n || seen[at].id != token) {
+        memmove(seen + at + 1, seen + at, (size_t)(*n - at) * sizeof(*seen));
+        seen[at] = (struct batch_seen){.id = token};
+        ++*n;
+    }
+    seen[at].n_generated++;
+}
+
 void sampling_state_add_token(struct sampling_state *d, int32_t token)
 {
-    int at;
-
-    if (d->seen == NULL)
-        return;
-    at = find_seen(d->seen, d->n_seen, token);
-    if (at == d->n_seen || d->seen[at].id != token) {
-        memmove(d->seen + at + 1, d->seen + at, (size_t)(d->n_seen - at) * sizeof(*d->seen));
-        d->seen[at] = (struct batch_seen){.id = token};
-        d->n_seen++;
-    }
-    d->seen[at].n_generated++;
+    if (d->seen != NULL)
+        add_seen(d->seen, &d->n_seen, token);
 }
 
 /* ---- biases ---- */
@@ -254,33 +258,68 @@ void sampling_state_count(const struct sampling_state *d, int n_generated,
     counts->n_mask_words += d->n_mask_words;
 }
 
+/* A draft may be a new id. */
+void sampling_state_count_after(const struct sampling_state *d, int n_generated, int n_drafts,
+                                struct batch_counts *counts)
+{
+    counts->n_seen += d->seen != NULL ? d->n_seen + n_drafts : 0;
+    counts->n_biases +=
+        is_below_tokens_min(d, n_generated + n_drafts) ? d->n_min_biases : d->n_biases;
+}
+
 static void *at(struct batch *b, int32_t offset)
 {
     return (char *)b + offset;
 }
 
-void sampling_state_fill(const struct sampling_state *d, int n_generated, struct batch *b,
-                         struct batch_sample *sample, struct batch_counts *filled)
+static void fill_seen(const struct sampling_state *d, const struct draft_list *drafts,
+                      struct batch *b, struct batch_sample *sample, int first)
+{
+    struct batch_seen *seen = (struct batch_seen *)at(b, b->offset_seen) + first;
+
+    sample->first_seen = first;
+    sample->n_seen = d->n_seen;
+    if (d->n_seen > 0)
+        memcpy(seen, d->seen, (size_t)d->n_seen * sizeof(*d->seen));
+    for (int i = 0; i < drafts->n && d->seen != NULL; i++)
+        add_seen(seen, &sample->n_seen, drafts->tokens[i]);
+}
+
+static void fill_biases(const struct sampling_state *d, int n_generated, struct batch *b,
+                        struct batch_sample *sample, int first)
 {
     const bool min_biases = is_stop_masked(d, n_generated);
 
-    sample->n_seen = d->n_seen;
+    sample->first_bias = first;
     sample->n_biases = min_biases ? d->n_min_biases : d->n_biases;
-    sample->n_mask_words = d->n_mask_words;
-    sample->first_seen = filled->n_seen;
-    sample->first_bias = filled->n_biases;
-    sample->first_mask_word = filled->n_mask_words;
-    if (sample->n_seen > 0)
-        memcpy((struct batch_seen *)at(b, b->offset_seen) + filled->n_seen, d->seen,
-               (size_t)d->n_seen * sizeof(*d->seen));
     if (sample->n_biases > 0)
-        memcpy((struct batch_bias *)at(b, b->offset_biases) + filled->n_biases,
+        memcpy((struct batch_bias *)at(b, b->offset_biases) + first,
                min_biases ? d->min_biases : d->biases,
                (size_t)sample->n_biases * sizeof(*d->biases));
+}
+
+void sampling_state_fill(const struct sampling_state *d, int n_generated, struct batch *b,
+                         struct batch_sample *sample, struct batch_counts *filled)
+{
+    fill_seen(d, &(struct draft_list){.n = 0}, b, sample, filled->n_seen);
+    fill_biases(d, n_generated, b, sample, filled->n_biases);
+    sample->n_mask_words = d->n_mask_words;
+    sample->first_mask_word = filled->n_mask_words;
     if (sample->n_mask_words > 0)
         memcpy((uint32_t *)at(b, b->offset_masks) + filled->n_mask_words, d->mask,
                (size_t)d->n_mask_words * sizeof(*d->mask));
     sampling_state_count(d, n_generated, filled);
+}
+
+void sampling_state_fill_after(const struct sampling_state *d, int n_generated,
+                               struct draft_list drafts, struct batch *b,
+                               struct batch_sample *sample, struct batch_counts *filled)
+{
+    fill_seen(d, &drafts, b, sample, filled->n_seen);
+    fill_biases(d, n_generated + drafts.n, b, sample, filled->n_biases);
+    sample->n_mask_words = d->n_mask_words;
+    sample->first_mask_word = drafts.first_mask_word;
+    sampling_state_count_after(d, n_generated, drafts.n, filled);
 }
 
 /* What all sequences need, at most `most`, unless one sequence needs more. */

@@ -57,6 +57,19 @@ void sampling_state_count(const struct sampling_state *d, int n_generated,
 void sampling_state_fill(const struct sampling_state *d, int n_generated, struct batch *b,
                          struct batch_sample *sample, struct batch_counts *filled);
 
+/* Draft tokens after the answer's tokens, as if the answer had them. */
+struct draft_list {
+    const int32_t *tokens; /* (n) */
+    int n;
+    int first_mask_word; /* of the sample before them: it has the same mask */
+};
+/* The same for the sample after n drafts; its mask is not written again. */
+void sampling_state_count_after(const struct sampling_state *d, int n_generated, int n_drafts,
+                                struct batch_counts *counts);
+void sampling_state_fill_after(const struct sampling_state *d, int n_generated,
+                               struct draft_list drafts, struct batch *b,
+                               struct batch_sample *sample, struct batch_counts *filled);
+
 /* The most that a step can have, all sequences together; the other counts are 0. */
 struct batch_counts sampling_state_max(int n_seqs_max, int context_tokens_max, int n_ids);
 

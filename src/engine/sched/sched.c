@@ -195,6 +195,7 @@ void sched_end_seq(struct sched *s, struct seq *q, enum seq_end end)
     if (s->plan->is_sent && !s->plan->has_begun)
         discard_chunk(s->plan, q);
     q->end = end;
+    q->n_drafts = 0;
     q->is_in_flight = q->is_token_pending = false;
     s->plan->is_valid = false;
     pages_release_seq(s, q);
@@ -210,6 +211,7 @@ void sched_end_seq(struct sched *s, struct seq *q, enum seq_end end)
 
 void sched_requeue(struct sched *s, struct seq *q)
 {
+    q->n_drafts = 0;
     running_unlink(s, q);
     q->state = SEQ_WAITING;
     queue_insert(s, q);
@@ -253,6 +255,28 @@ void sched_mask_ready(struct sched *s, struct seq *q)
 {
     (void)s;
     q->needs_mask = false;
+}
+
+/* ---- drafts ---- */
+
+int sched_drafts_max(const struct sched *s, const struct seq *q)
+{
+    const int n_left = q->n_tokens_max - q->n_tokens - 1; /* one token needs no draft */
+
+    if (q->state != SEQ_RUNNING || q->is_in_flight || q->n_stored != q->n_tokens - 1 ||
+        q->n_tokens == q->n_prompt || s->limits.n_draft_rows_max == 0)
+        return 0;
+    return min_int(min_int(n_left, DRAFTS_MAX), s->limits.n_draft_rows_max);
+}
+
+void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n)
+{
+    assert(n >= 0 && n <= sched_drafts_max(s, q));
+    if (n == 0 && q->n_drafts == 0)
+        return;
+    memcpy(q->drafts, drafts, (size_t)n * sizeof *drafts);
+    q->n_drafts = n;
+    s->plan->is_valid = false;
 }
 
 /* ---- what others may read ---- */
@@ -314,6 +338,8 @@ struct sched_stats sched_stats(const struct sched *s)
         .n_planned_ahead = s->n_planned_ahead,
         .n_sent = s->n_sent,
         .n_wasted_rows = s->n_wasted_rows,
+        .n_draft_rows = s->n_draft_rows,
+        .n_accepted = s->n_accepted,
     };
 
     for (int i = 0; i < s->n_running; i++) {

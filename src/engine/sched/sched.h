@@ -5,6 +5,10 @@
  * Policy (docs/engine.md):
  * - Every decoding sequence has one row in every step. The rest of the step's row budget goes to
  *   prefill chunks; their size is limited so that decode requests do not wait long.
+ * - A sequence with draft tokens has further decode rows, one a draft, where rows, pages and lists
+ *   are left over: drafts never preempt, and never take the row of another sequence. The drafts
+ *   that equal the sampled tokens are accepted when the step is committed; all else looks at the
+ *   committed tokens alone (docs/drafts.md).
  * - Admission: the client served least is next. Among its requests, the lowest priority number is
  *   next, then the user served least, then the oldest request. Bypasses are bounded.
  * - A sequence is admitted when the pages of its prompt are free or held by the prefix cache alone.
@@ -23,6 +27,7 @@
 #include "engine/sched/sched_clients.h"
 
 enum {
+    DRAFTS_MAX = 16,         /* draft tokens that a sequence can have verified in a step */
     SCHED_STOP_IDS_MAX = 24, /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
     SCHED_MESSAGE_END_IDS_MAX = 4,
     PREEMPTIONS_MAX = 3, /* preemptions of a sequence; then later sequences no longer preempt it */
@@ -50,6 +55,7 @@ enum {
 struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
     int context_tokens_max, window_tokens;
+    int n_draft_rows_max; /* of a step, all sequences together; 0: no drafts */
     int n_pages[N_PAGE_GROUPS];
     int n_host_pages[N_PAGE_GROUPS]; /* for swapped sequences */
     int bypass_max;                  /* see BYPASS_MAX_DEFAULT */
@@ -118,7 +124,10 @@ struct seq {
     struct bypass bypass;         /* by later requests of the client */
     int rank;                     /* among its client's sequences in preemption order; 0: last */
     struct seq *before, *after;   /* in the queue */
-    int n_rows;                   /* its rows in the planned step */
+    int n_rows;                   /* its rows in the planned step, without those of drafts */
+    int n_draft_rows;             /* of its drafts, those that the planned step verifies */
+    int32_t drafts[DRAFTS_MAX];   /* (n_drafts) after its last token: sched_set_drafts() */
+    int n_drafts;
     int n_logprobs_done; /* has_prompt_logprobs: positions whose logits are reported or in flight */
     bool is_in_flight;   /* has rows in the step in flight */
     bool is_token_pending; /* the step in flight samples its next token */
@@ -144,15 +153,23 @@ CHECKED enum osp_status seq_init(struct seq *q, const struct sched_limits *l, co
 void seq_release(struct seq *q); /* accepts a zeroed sequence; it must hold no page */
 
 /* One sequence's rows in a step: positions [first, first + n_rows). The token of the last row may
- * still be sampled by the step in flight. */
+ * still be sampled by the step in flight. With drafts the last n_drafts rows are those of the
+ * drafts, and the row before them and each of them are sampled. */
 struct step_chunk {
     struct seq *seq; /* NULL: it left after the step was sent; its results are dropped */
     int first, n_rows;
-    bool is_sampled; /* a token is sampled from the last row */
+    bool is_sampled; /* a token is sampled from the last row, or from the last 1 + n_drafts */
+    int n_drafts;
+    int n_new; /* once committed: tokens that the sequence got */
     /* Rows whose logits give the log-probability of the prompt's next token: the last rows of the
      * chunk, before the row that is sampled. */
     int n_prompt_logprobs;
 };
+
+static inline int chunk_n_samples(const struct step_chunk *p)
+{
+    return p->n_prompt_logprobs + (p->is_sampled ? 1 + p->n_drafts : 0);
+}
 
 /* Position of the first row with prompt_logprobs. */
 static inline int chunk_first_logprob(const struct step_chunk *p)
@@ -174,6 +191,7 @@ struct step_plan {
     int n_moves;
     struct step_chunk *chunks; /* (n_chunks) decode rows first */
     int n_chunks, n_rows, n_prefill_rows, n_sampled, n_prompt_logprobs, n_pages;
+    int n_draft_rows; /* of n_rows, those of drafts */
     bool has_begun;
     bool is_ahead;       /* made while the step before was in flight */
     bool is_sent;        /* queued on the device: it begins as it is, even if sequences leave */
@@ -193,6 +211,8 @@ struct sched_stats {
     int64_t n_planned_ahead; /* steps that began as planned while the step before ran */
     int64_t n_sent;          /* of these, steps sent to the device while the step before ran */
     int64_t n_wasted_rows;   /* rows of sent steps whose sequence had left */
+    int64_t n_draft_rows;    /* drafts that were verified, */
+    int64_t n_accepted;      /* and those of them that became tokens */
     int pages_used[N_PAGE_GROUPS];   /* now: held by sequences */
     int pages_cached[N_PAGE_GROUPS]; /* now: held by the prefix cache alone */
     int pages_total[N_PAGE_GROUPS];
@@ -260,11 +280,21 @@ double sched_limit_ns(const struct sched *s, const struct step_plan *plan);
  * its rows count as stored. */
 void sched_begin(struct sched *s);
 /* The step in flight has run, in step_ns; tokens: (n_prompt_logprobs + n_sampled) of the batch's
- * samples. A token < 0 is a failed sample (enum sample_failure). Sequences that end leave the
- * scheduler, but the plan's chunks still name them until sched_plan() is called. */
+ * samples, the samples of drafts included. A token < 0 is a failed sample (enum sample_failure).
+ * Sequences that end leave the scheduler, but the plan's chunks still name them until sched_plan()
+ * is called. */
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint64_t now_ns);
 /* The step in flight has failed, or its tokens are not needed. */
 void sched_abandon(struct sched *s);
+/* Draft tokens after the last token of q, to be verified in the next step: the first `n` of them,
+ * as many as that step has place for. They replace earlier ones, and are dropped when q gets a
+ * token. q->is_constrained: its present mask must be that of all n samples after the first, too. A
+ * step with drafts is planned only when no step is in flight. */
+void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n);
+/* True when that token ends the answer of q. */
+bool sched_is_stop(const struct sched *s, const struct seq *q, int32_t token);
+/* The most drafts of q that the next step can use; 0: its last token is not known or stored. */
+int sched_drafts_max(const struct sched *s, const struct seq *q);
 /* The mask of the constrained sequence q is ready for its next sample. Until then q has no rows;
  * other sequences do not wait for it. */
 void sched_mask_ready(struct sched *s, struct seq *q);

@@ -9,7 +9,7 @@ int64_t sched_batch_bytes_max(const struct sched_limits *l)
     return batch_bytes((struct batch_counts){
         .n_rows = l->n_batch_tokens_max,
         .n_seqs = l->n_seqs_max,
-        .n_samples = l->n_seqs_max,
+        .n_samples = l->n_seqs_max + l->n_draft_rows_max,
         .n_pages = l->n_seqs_max * n_pages_seq,
         .n_seen = l->lists.n_seen,
         .n_biases = l->lists.n_biases,
@@ -51,34 +51,56 @@ static struct filling filling_of(struct batch *b)
     };
 }
 
+/* The token of the row at that position: known, a draft, or sampled by the step in flight. */
+static int32_t token_at(const struct step_chunk *chunk, int position)
+{
+    const struct seq *q = chunk->seq;
+
+    if (position < q->n_tokens)
+        return q->tokens[position];
+    return chunk->n_drafts > 0 ? q->drafts[position - q->n_tokens]
+                               : batch_token_sampled(q->pending_sample);
+}
+
 static void fill_rows(struct filling *f, const struct step_chunk *chunk)
 {
     for (int i = 0; i < chunk->n_rows; i++) {
         int position = chunk->first + i;
         int row = f->n_rows++;
 
-        f->tokens[row] = position < chunk->seq->n_tokens
-                             ? chunk->seq->tokens[position]
-                             : batch_token_sampled(chunk->seq->pending_sample);
+        f->tokens[row] = token_at(chunk, position);
         f->positions[row] = position;
         f->row_seq[row] = f->n_seqs;
         f->phases[row] = position < chunk->seq->n_prompt ? PHASE_PREFILL : PHASE_DECODE;
     }
 }
 
-static void count_lists(const struct seq *q, struct batch_counts *counts)
+static void count_lists(const struct step_chunk *chunk, struct batch_counts *counts)
 {
-    sampling_state_count(&q->lists, seq_n_known(q) - q->n_prompt, counts);
+    const struct seq *q = chunk->seq;
+    const int n_generated = seq_n_known(q) - q->n_prompt;
+
+    sampling_state_count(&q->lists, n_generated, counts);
+    for (int i = 1; i <= chunk->n_drafts; i++)
+        sampling_state_count_after(&q->lists, n_generated, i, counts);
 }
 
-static void fill_sample(struct filling *f, const struct seq *q)
+/* The sample after the chunk's first `n` drafts, as if they were tokens of the answer. */
+static void fill_sample(struct filling *f, const struct step_chunk *chunk, int n)
 {
+    const struct seq *q = chunk->seq;
+    const int n_generated = seq_n_known(q) - q->n_prompt;
     struct batch_sample *out = &f->samples[f->n_samples++];
 
     *out = q->sampling_params;
-    out->row = f->n_rows - 1;
-    out->position = (uint32_t)seq_n_known(q);
-    sampling_state_fill(&q->lists, seq_n_known(q) - q->n_prompt, f->batch, out, &f->lists);
+    out->row = f->n_rows - 1 - chunk->n_drafts + n;
+    out->position = (uint32_t)(seq_n_known(q) + n);
+    if (n == 0)
+        sampling_state_fill(&q->lists, n_generated, f->batch, out, &f->lists);
+    else
+        sampling_state_fill_after(&q->lists, n_generated,
+                                  (struct draft_list){q->drafts, n, out[-1].first_mask_word},
+                                  f->batch, out, &f->lists);
 }
 
 /* Samples at a prompt position, for the log-probability of the next prompt token. */
@@ -110,8 +132,8 @@ static void fill_chunk(struct filling *f, const struct step_chunk *chunk)
     for (int i = 0; i < chunk->n_prompt_logprobs; i++)
         fill_prompt_logprobs(f, chunk->seq, first_logprob + i,
                              seq->first_row + first_logprob + i - chunk->first);
-    if (chunk->is_sampled)
-        fill_sample(f, chunk->seq);
+    for (int i = 0; i <= chunk->n_drafts && chunk->is_sampled; i++)
+        fill_sample(f, chunk, i);
     f->n_seqs++;
 }
 
@@ -127,7 +149,7 @@ static struct batch *lay_out(const struct step_plan *plan, void *memory)
 
     for (int i = 0; i < plan->n_chunks; i++)
         if (plan->chunks[i].is_sampled)
-            count_lists(plan->chunks[i].seq, &counts);
+            count_lists(&plan->chunks[i], &counts);
     b = batch_init(memory, counts);
     f = filling_of(b);
 

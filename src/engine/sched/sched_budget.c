@@ -185,10 +185,56 @@ static void check_prompt_lists(struct sched *s, struct batch_counts *lists)
     }
 }
 
+/* ---- drafts ---- */
+
+/* True, and counted, when the lists of one more draft of q fit. */
+static bool draft_lists_fit(const struct sched *s, const struct seq *q, int n_drafts,
+                            struct batch_counts *counts)
+{
+    const struct batch_counts *max = &s->limits.lists;
+    struct batch_counts with = *counts;
+
+    sampling_state_count_after(&q->lists, q->n_tokens - q->n_prompt, n_drafts, &with);
+    if (with.n_seen > max->n_seen || with.n_biases > max->n_biases)
+        return false;
+    *counts = with;
+    return true;
+}
+
+/* Rows that drafts can have beside the decode rows: every running sequence keeps a row, and prompts
+ * keep half of what is left. */
+static int draft_rows_max(const struct sched *s, int n_decode_rows)
+{
+    const int n_free = s->limits.n_batch_tokens_max - s->n_preempt_order;
+    const bool has_prompts = n_decode_rows < s->n_preempt_order;
+
+    return min_int(s->limits.n_draft_rows_max, has_prompts ? n_free / 2 : n_free);
+}
+
+/* Drafts are verified only in a step that is planned when all tokens are known. */
+static int assign_drafts(struct sched *s, int n_decode_rows, struct batch_counts *lists)
+{
+    int n_left = s->in_flight == NULL ? draft_rows_max(s, n_decode_rows) : 0, n_all = 0;
+
+    for (int i = 0; i < s->n_preempt_order; i++) {
+        struct seq *q = s->preempt_order[i];
+        const int n_most = min_int(q->n_drafts, n_left);
+
+        q->n_draft_rows = 0;
+        if (!seq_is_decoding(q) || q->n_rows == 0)
+            continue;
+        while (q->n_draft_rows < n_most && draft_lists_fit(s, q, q->n_draft_rows + 1, lists))
+            q->n_draft_rows++;
+        n_left -= q->n_draft_rows;
+        n_all += q->n_draft_rows;
+    }
+    return n_all;
+}
+
 void budget_assign(struct sched *s)
 {
     struct batch_counts lists = {0};
-    int n_decode_rows = 0;
+    int n_decode_rows = 0, n_draft_rows;
 
     for (int i = 0; i < s->n_preempt_order; i++) {
         struct seq *q = s->preempt_order[i];
@@ -196,6 +242,7 @@ void budget_assign(struct sched *s)
         q->n_rows = seq_is_decoding(q) && can_continue(q) && lists_fit(s, q, &lists);
         n_decode_rows += q->n_rows;
     }
-    assign_prefill(s, prefill_rows_max(s, n_decode_rows));
+    n_draft_rows = assign_drafts(s, n_decode_rows, &lists);
+    assign_prefill(s, prefill_rows_max(s, n_decode_rows + n_draft_rows));
     check_prompt_lists(s, &lists);
 }

@@ -39,7 +39,7 @@ static inline int seq_n_logprobs(const struct seq *q)
     return n > 0 ? n : 0;
 }
 
-/* Sets n_rows of all sequences in s->preempt_order. */
+/* Sets n_rows and n_draft_rows of all sequences in s->preempt_order. */
 void budget_assign(struct sched *s);
 
 #endif

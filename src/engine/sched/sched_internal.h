@@ -27,6 +27,7 @@ struct sched {
     int64_t n_planned_ahead, n_sent, n_wasted_rows; /* see struct sched_stats */
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
     int64_t n_cached_tokens, n_preemptions, n_swapped_pages, n_recomputed;
+    int64_t n_draft_rows, n_accepted;
 };
 
 /* Ends q, which has no rows in the step in flight: its pages are released, its place is free. */

@@ -84,7 +84,7 @@ static void preempt(struct sched *s, struct seq *q)
     chain_release(s, q);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         page_list_clear(&q->pages[g], &s->pages[g]);
-    q->n_rows = 0;
+    q->n_rows = q->n_draft_rows = 0;
     q->n_preempted++;
     s->n_preemptions++;
     sched_requeue(s, q);
@@ -137,6 +137,24 @@ void pages_alloc_rows(struct sched *s, int rank)
         }
     assert(rank > 0 || q->n_rows > 0); /* the first sequence always makes progress */
     assert_writable(s, q);
+}
+
+void pages_alloc_drafts(struct sched *s, struct seq *q)
+{
+    const int first = q->n_stored + q->n_rows;
+
+    if (q->n_rows == 0)
+        q->n_draft_rows = 0; /* no page was left for the row before them */
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        while (page_list_end(&q->pages[g]) < first + q->n_draft_rows)
+            if (!alloc_page(s, q, (enum page_group)g))
+                q->n_draft_rows = max_int(page_list_end(&q->pages[g]) - first, 0);
+}
+
+void pages_roll_back(struct sched *s, struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        page_list_truncate(&q->pages[g], &s->pages[g], q->n_stored);
 }
 
 /* ---- admission ---- */

@@ -14,6 +14,11 @@ bool pages_are_enough(const struct sched *s);
 /* Allocates pages for the n_rows of s->preempt_order[rank], or reduces n_rows; sequences after it
  * in that order may be preempted for it. */
 void pages_alloc_rows(struct sched *s, int rank);
+/* Allocates pages for the n_draft_rows of q after its n_rows, or reduces n_draft_rows: no sequence
+ * is preempted for them. */
+void pages_alloc_drafts(struct sched *s, struct seq *q);
+/* Some drafts of q were rejected: the pages that it had for them alone are released. */
+void pages_roll_back(struct sched *s, struct seq *q);
 /* A step has stored more of q: whole pages go to the prefix cache, pages before the window are
  * released. */
 void pages_commit(struct sched *s, struct seq *q);

@@ -87,17 +87,22 @@ static void plan_chunk(struct sched *s, struct seq *q)
 {
     struct step_plan *plan = s->plan;
     bool is_sampled = q->n_stored + q->n_rows == seq_n_known(q);
+    const int n_drafts = q->n_draft_rows, n_rows = q->n_rows + n_drafts;
+
+    assert(n_drafts == 0 || (is_sampled && !q->is_token_pending && n_drafts <= q->n_drafts));
 
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         plan->n_pages += q->pages[g].n;
     plan->chunks[plan->n_chunks++] = (struct step_chunk){.seq = q,
                                                          .first = q->n_stored,
-                                                         .n_rows = q->n_rows,
+                                                         .n_rows = n_rows,
                                                          .is_sampled = is_sampled,
+                                                         .n_drafts = n_drafts,
                                                          .n_prompt_logprobs = seq_n_logprobs(q)};
-    plan->n_rows += q->n_rows;
-    plan->n_prefill_rows += seq_is_decoding(q) ? 0 : q->n_rows;
-    plan->n_sampled += is_sampled;
+    plan->n_rows += n_rows;
+    plan->n_prefill_rows += seq_is_decoding(q) ? 0 : n_rows;
+    plan->n_draft_rows += n_drafts;
+    plan->n_sampled += is_sampled ? 1 + n_drafts : 0;
     plan->n_prompt_logprobs += seq_n_logprobs(q);
 }
 
@@ -134,6 +139,9 @@ static void make_plan(struct sched *s, uint64_t now_ns)
     for (int i = 0; i < s->n_preempt_order; i++)
         if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_rows > 0)
             pages_alloc_rows(s, i);
+    for (int i = 0; i < s->n_preempt_order; i++)
+        if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_draft_rows > 0)
+            pages_alloc_drafts(s, s->preempt_order[i]);
     plan_chunks(s, true);
     plan_chunks(s, false);
 }
@@ -146,6 +154,8 @@ const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
         return plan;
     plan_clear(plan);
     plan->is_ahead = s->in_flight != NULL;
+    if (s->in_flight != NULL && s->in_flight->n_draft_rows > 0)
+        return plan; /* how many drafts are accepted decides the next positions */
     if (s->in_flight != NULL && !pages_are_enough(s))
         return plan; /* a preemption may be needed, of a sequence with rows in flight */
     make_plan(s, now_ns);

@@ -39,11 +39,11 @@ static void begin_chunk(struct sched *s, const struct step_chunk *chunk, int sam
     }
     if (chunk->first < q->n_prompt)
         s->n_prompt_tokens += chunk->n_rows;
-    q->n_stored += chunk->n_rows;
+    q->n_stored += chunk->n_rows - chunk->n_drafts; /* accepted drafts follow in the commit */
     if (chunk->n_prompt_logprobs > 0)
         q->n_logprobs_done = chunk_first_logprob(chunk) + chunk->n_prompt_logprobs;
     if (q->n_stored <= q->n_charged)
-        s->n_recomputed += chunk->n_rows;
+        s->n_recomputed += chunk->n_rows - chunk->n_drafts;
     charge(q);
     pages_commit(s, q);
     q->is_in_flight = true;
@@ -65,7 +65,7 @@ void sched_begin(struct sched *s)
     for (int i = 0; i < plan->n_chunks; i++) {
         n_samples += plan->chunks[i].n_prompt_logprobs; /* before the sampled row */
         begin_chunk(s, &plan->chunks[i], n_samples);
-        n_samples += plan->chunks[i].is_sampled;
+        n_samples += chunk_n_samples(&plan->chunks[i]) - plan->chunks[i].n_prompt_logprobs;
     }
 }
 
@@ -77,8 +77,10 @@ static bool is_among(const int32_t *ids, int n, int32_t id)
     return false;
 }
 
-static bool is_stop(const struct sched_limits *l, const struct seq *q, int32_t token)
+bool sched_is_stop(const struct sched *s, const struct seq *q, int32_t token)
 {
+    const struct sched_limits *l = &s->limits;
+
     return is_among(q->stop_ids, q->n_stop_ids, token) ||
            (!q->ignore_stop && is_among(l->stop_ids, l->n_stop_ids, token));
 }
@@ -106,10 +108,40 @@ static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t
     q->needs_mask = q->is_constrained;
     sampling_state_add_token(&q->lists, token);
     s->n_generated_tokens++;
-    if (is_stop(&s->limits, q, token))
+    if (sched_is_stop(s, q, token))
         sched_end_seq(s, q, SEQ_END_STOP);
     else if (q->n_tokens == q->n_tokens_max)
         sched_end_seq(s, q, SEQ_END_LENGTH);
+}
+
+/* The row of the draft that q->tokens ends with has the bits of a decode row: it is stored. */
+static void accept_draft(struct sched *s, struct seq *q)
+{
+    q->n_stored++;
+    s->n_accepted++;
+    charge(q);
+    pages_commit(s, q);
+}
+
+/* tokens: of the row before the drafts, and of each draft's row. Each counts if the draft before it
+ * is the token that was sampled there, and the sequence goes on. */
+static void commit_tokens(struct sched *s, struct step_chunk *chunk, const int32_t *tokens,
+                          uint64_t now_ns)
+{
+    struct seq *q = chunk->seq;
+    const int n_before = q->n_tokens;
+
+    for (int i = 0;; i++) {
+        commit_token(s, q, tokens[i], now_ns);
+        if (q->state == SEQ_ENDED || i == chunk->n_drafts || tokens[i] != q->drafts[i])
+            break;
+        accept_draft(s, q);
+    }
+    chunk->n_new = q->n_tokens - n_before;
+    s->n_draft_rows += chunk->n_drafts;
+    q->n_drafts = 0;
+    if (chunk->n_drafts > 0 && q->state != SEQ_ENDED)
+        pages_roll_back(s, q);
 }
 
 static struct step_plan *end_step(struct sched *s)
@@ -135,7 +167,7 @@ static void commit_prompt_logprobs(struct sched *s, struct seq *q, const int32_t
 
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint64_t now_ns)
 {
-    const struct step_plan *plan = end_step(s);
+    struct step_plan *plan = end_step(s);
     const int32_t *next = tokens;
 
     step_time_update(&s->step_time, n_decode_rows(plan), plan->n_prefill_rows, (double)step_ns);
@@ -143,14 +175,13 @@ void sched_commit(struct sched *s, const int32_t *tokens, uint64_t step_ns, uint
         struct seq *q = plan->chunks[i].seq;
 
         if (q == NULL) {
-            next += plan->chunks[i].n_prompt_logprobs + plan->chunks[i].is_sampled;
+            next += chunk_n_samples(&plan->chunks[i]);
             continue;
         }
         commit_prompt_logprobs(s, q, next, plan->chunks[i].n_prompt_logprobs);
-        next += plan->chunks[i].n_prompt_logprobs;
         if (plan->chunks[i].is_sampled && q->state != SEQ_ENDED)
-            commit_token(s, q, *next, now_ns);
-        next += plan->chunks[i].is_sampled;
+            commit_tokens(s, &plan->chunks[i], next + plan->chunks[i].n_prompt_logprobs, now_ns);
+        next += chunk_n_samples(&plan->chunks[i]);
         if (q->end_pending != SEQ_END_NONE && q->state != SEQ_ENDED)
             sched_end_seq(s, q, q->end_pending);
     }

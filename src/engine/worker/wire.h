@@ -14,7 +14,7 @@
 #include "engine/sched/sched.h"
 
 enum {
-    WIRE_VERSION = 9,
+    WIRE_VERSION = 10,
     FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
     WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };
@@ -61,8 +61,8 @@ struct wire_model {
 
 struct wire_submit {
     uint64_t id;
-    int32_t n_prompt, n_biases,
-        n_allowed; /* lengths of the lists after the options, in this order */
+    /* lengths of the lists after the options, in this order */
+    int32_t n_prompt, n_biases, n_allowed, n_prediction;
 };
 
 struct wire_cancel {
@@ -91,6 +91,7 @@ struct wire_event {
     int32_t n_message_bytes; /* of SEQ_END_FAILED; they follow the tokens */
     int32_t n_ignored_bytes; /* osp_request_ignored(), once, when is_accepted; after the message */
     struct seq_times times;
+    int32_t n_accepted_prediction, n_rejected_prediction;
 };
 
 struct wire_pulse {

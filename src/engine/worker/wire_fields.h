@@ -21,6 +21,7 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(int, context_tokens_max)                                                                 \
     VALUE(int, n_seqs_max)                                                                         \
     VALUE(int, n_batch_tokens_max)                                                                 \
+    VALUE(int, n_draft_rows_max)                                                                   \
     VALUE(int64_t, kv_cache_bytes)                                                                 \
     VALUE(bool, no_sinks)                                                                          \
     TEXT(mxfp4_layers)                                                                             \
@@ -52,7 +53,8 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(int64_t, swap_bytes)                                                                     \
     VALUE(bool, no_prefix_cache)                                                                   \
     VALUE(bool, no_async_scheduling)                                                               \
-    VALUE(int, client_slot_share)
+    VALUE(int, client_slot_share)                                                                  \
+    VALUE(struct osp_speculative, speculative)
 
 #define REQUEST_OPTION_FIELDS(TEXT, VALUE, HERE)                                                   \
     VALUE(int, tokens_max)                                                                         \
@@ -68,6 +70,9 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     HERE(int, n_biases)                                                                            \
     HERE(const int32_t *, allowed_tokens)                                                          \
     HERE(int, n_allowed_tokens)                                                                    \
+    HERE(const int32_t *, prediction)                                                              \
+    HERE(int, n_prediction)                                                                        \
+    HERE(const char *, prediction_text)                                                            \
     VALUE(bool, logprobs)                                                                          \
     VALUE(int, top_logprobs)                                                                       \
     VALUE(bool, prompt_logprobs)                                                                   \

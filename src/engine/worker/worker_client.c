@@ -264,6 +264,7 @@ static enum osp_status write_submit(struct worker_client *r, const struct osp_re
     s.n_prompt = q->n_prompt;
     s.n_biases = opt->n_biases;
     s.n_allowed = opt->n_allowed_tokens;
+    s.n_prediction = request_n_prediction(request, opt);
     resolved.tokens_max = q->n_tokens_max - q->n_prompt;
     resolved.sampling.seed = q->sampling_params.seed;
     resolved.sampling.has_seed = true;
@@ -275,6 +276,7 @@ static enum osp_status write_submit(struct worker_client *r, const struct osp_re
     wire_put(&r->wire, opt->biases, (size_t)opt->n_biases * sizeof *opt->biases);
     wire_put(&r->wire, opt->allowed_tokens,
              (size_t)opt->n_allowed_tokens * sizeof *opt->allowed_tokens);
+    wire_put(&r->wire, opt->prediction, (size_t)s.n_prediction * sizeof *opt->prediction);
     return wire_end(&r->wire);
 }
 

@@ -346,6 +346,8 @@ static enum osp_status on_event(struct worker_client *r, struct frame *f)
     q->times = event.times;
     q->times.submit_ns = submit_ns;
     q->n_cached = event.n_cached;
+    l->request->drafts.n_accepted_prediction = event.n_accepted_prediction;
+    l->request->drafts.n_rejected_prediction = event.n_rejected_prediction;
     q->n_tokens += event.n_new;
     r->has_updates = true;
     if (event.is_accepted)

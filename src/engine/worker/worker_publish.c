@@ -128,6 +128,8 @@ static enum osp_status publish_request(struct worker *w, struct worker_request *
         .status = seen->status,
         .n_message_bytes = (int32_t)strnlen(message, FAIL_MESSAGE_BYTES_MAX),
         .times = seen->times,
+        .n_accepted_prediction = seen->n_accepted_prediction,
+        .n_rejected_prediction = seen->n_rejected_prediction,
     };
 
     enum osp_status st;

@@ -57,7 +57,7 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
     struct osp_request_options opt;
     struct wire_submit s;
     struct osp_logit_bias *biases = NULL;
-    int32_t *prompt = NULL, *allowed = NULL;
+    int32_t *prompt = NULL, *allowed = NULL, *prediction = NULL;
     enum osp_status st, listed;
 
     frame_take(f, &s, sizeof s);
@@ -69,6 +69,8 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
         listed = take_list(&biases, f, s.n_biases, sizeof *biases);
     if (listed == OSP_OK)
         listed = take_list(&allowed, f, s.n_allowed, sizeof *allowed);
+    if (listed == OSP_OK)
+        listed = take_list(&prediction, f, s.n_prediction, sizeof *prediction);
     if (listed == OSP_ENOMEM) {
         st = refuse(w, s.id, s.n_prompt, listed);
         goto out;
@@ -82,10 +84,13 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
     opt.n_biases = s.n_biases;
     opt.allowed_tokens = allowed;
     opt.n_allowed_tokens = s.n_allowed;
+    opt.prediction = prediction;
+    opt.n_prediction = s.n_prediction;
     st = submit(w, s.id, prompt, s.n_prompt, &opt);
 out:
     free(biases);
     free(allowed);
+    free(prediction);
     free(prompt);
     return st;
 }

@@ -50,6 +50,11 @@ static void add_counts(struct osp_engine_stats *sum, const struct osp_engine_sta
     sum->n_preemptions += s->n_preemptions;
     sum->n_swapped_pages += s->n_swapped_pages;
     sum->n_rows_again += s->n_rows_again;
+    sum->drafts.n_proposals += s->drafts.n_proposals;
+    sum->drafts.n_draft_tokens += s->drafts.n_draft_tokens;
+    sum->drafts.n_accepted_tokens += s->drafts.n_accepted_tokens;
+    for (int i = 0; i < OSP_DRAFTS_MAX; i++)
+        sum->drafts.n_accepted_at[i] += s->drafts.n_accepted_at[i];
     sum->steps_seconds += s->steps_seconds;
     sum->device_seconds += s->device_seconds;
     sum->device_idle_seconds += s->device_idle_seconds;

@@ -8,6 +8,7 @@
 #include "serve/fields/json_kwargs.h"
 #include "serve/fields/field_schemas.h"
 #include "serve/fields/json_sampling.h"
+#include "serve/fields/json_prediction.h"
 #include "serve/fields/json_response_format.h"
 #include "serve/fields/json_tools.h"
 #include "serve/fields/json_types.h"
@@ -421,6 +422,12 @@ static const struct field FIELDS[] = {
          "{'type':'array','items':{'type':'string','minLength':1},'maxItems':#}",
          "Words that are not generated; each must be a single token, with and without a space "
          "before it."),
+    OTHER("prediction", FOR_CHAT, json_read_prediction,
+          "{'type':'object','properties':{'type':{'const':'content'},'content':{'anyOf':["
+          "{'type':'string'},{'type':'array','items':{'type':'object'}}]}},"
+          "'required':['type','content']}",
+          "Predicted output: text that the answer probably repeats, such as a file to be edited. "
+          "It can make the answer faster, and never changes it."),
     BOOL("logprobs", FOR_CHAT | FOR_OLLAMA, options.logprobs,
          "Return the logprobs of the tokens of the content."),
     INT("top_logprobs", FOR_CHAT | FOR_OLLAMA, options.top_logprobs, 0, OSP_TOP_LOGPROBS_MAX,

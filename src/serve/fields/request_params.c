@@ -41,6 +41,7 @@ void request_params_release(struct request_params *p)
     free(p->form_text);
     free(p->user);
     free(p->salt);
+    free(p->prediction);
     for (int i = 0; i < p->options.n_tools; i++)
         free(p->tools[i]);
     free(p->tools);

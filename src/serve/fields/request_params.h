@@ -23,6 +23,7 @@ struct request_params {
     char *form_text;        /* owned texts of options.form_text, .user and .cache_salt */
     const char *form_field; /* the field that set options.form, static; NULL: none */
     char *user, *salt;
+    char *prediction;     /* owned text of options.prediction_text */
     bool hides_reasoning; /* include_reasoning is false */
     char **tools;         /* owned texts of options.tools */
     int n_choices;        /* 0: not set, which means 1 */

@@ -162,6 +162,8 @@ struct osp_usage job_usage(const struct job *job)
         }
         sum.n_generated_tokens += u->n_generated_tokens;
         sum.n_reasoning_tokens += u->n_reasoning_tokens;
+        sum.n_accepted_prediction_tokens += u->n_accepted_prediction_tokens;
+        sum.n_rejected_prediction_tokens += u->n_rejected_prediction_tokens;
         if (u->generation_seconds > sum.generation_seconds)
             sum.generation_seconds = u->generation_seconds;
         if (c->same_prompt)

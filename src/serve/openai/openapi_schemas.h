@@ -82,7 +82,9 @@
       ",'completion_tokens':" OPENAPI_COUNT ",'total_tokens':" OPENAPI_COUNT                       \
       ",'prompt_tokens_details':{'type':'object','properties':{'cached_tokens':" OPENAPI_COUNT     \
       "},'required':['cached_tokens']},'completion_tokens_details':{'type':'object',"              \
-      "'properties':{'reasoning_tokens':" OPENAPI_COUNT "},'required':['reasoning_tokens']}},"     \
+      "'properties':{'reasoning_tokens':" OPENAPI_COUNT                                            \
+      ",'accepted_prediction_tokens':" OPENAPI_COUNT                                               \
+      ",'rejected_prediction_tokens':" OPENAPI_COUNT "},'required':['reasoning_tokens']}},"        \
       "'required':['prompt_tokens','completion_tokens','total_tokens','prompt_tokens_details',"    \
       "'completion_tokens_details']}")                                                             \
     X("Timings",                                                                                   \

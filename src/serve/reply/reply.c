@@ -64,10 +64,12 @@ void reply_put_usage(struct buf *out, const struct osp_usage *u)
     buf_printf(out,
                "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
                "\"prompt_tokens_details\":{\"cached_tokens\":%d},"
-               "\"completion_tokens_details\":{\"reasoning_tokens\":%d}}",
+               "\"completion_tokens_details\":{\"reasoning_tokens\":%d,"
+               "\"accepted_prediction_tokens\":%d,\"rejected_prediction_tokens\":%d}}",
                u->n_prompt_tokens, u->n_generated_tokens,
                u->n_prompt_tokens + u->n_generated_tokens, u->n_cached_tokens,
-               u->n_reasoning_tokens);
+               u->n_reasoning_tokens, u->n_accepted_prediction_tokens,
+               u->n_rejected_prediction_tokens);
 }
 
 static double per_second(int n, double seconds)

@@ -1,0 +1,57 @@
+/* Drafts of requests: made between two steps, passed to the scheduler, and compared with the tokens
+ * that came. Which drafters there are is decided by the options of engine and request; how many
+ * drafts are verified, by draft_control.h. Used by the engine's thread. */
+#ifndef ENGINE_CORE_DRAFTS_H
+#define ENGINE_CORE_DRAFTS_H
+
+#include "engine/draft/draft_control.h"
+#include "engine/draft/drafter.h"
+#include "engine/sched/sched.h"
+#include "osprey.h"
+
+struct osp_engine;
+struct osp_request;
+
+/* Of one request. Zeroed: it has no drafts. */
+struct request_drafts {
+    struct drafter *drafters[N_DRAFT_SOURCES]; /* NULL: not used by this request */
+    struct draft_acceptance acceptance[N_DRAFT_SOURCES];
+    bool is_begun; /* acceptance[] has its first value */
+    /* The proposal after the first `at` tokens of the sequence; at = 0: none was made yet. It is
+     * compared with the tokens that come even if no step verifies it. */
+    int32_t tokens[DRAFTS_MAX]; /* (n) */
+    int n, at;
+    enum draft_source source;
+    int n_accepted_prediction, n_rejected_prediction; /* verified drafts of the prediction */
+};
+
+/* Of the engine. */
+struct engine_drafts {
+    struct osp_speculative options;
+    struct draft_control control;
+    struct draft_acceptance acceptance[N_DRAFT_SOURCES]; /* of all requests */
+    struct draft_candidate *candidates;                  /* (n_seqs_max) */
+    struct osp_request **owners;                         /* (n_candidates) of them */
+    int n_candidates;
+    bool
+        is_wanted; /* some sequence had drafts, if only the step that was planned ahead took them */
+    struct osp_draft_stats stats;
+    uint64_t results_ns; /* of the step before; 0: there was a pause */
+};
+
+CHECKED enum osp_status engine_drafts_init(struct engine_drafts *d,
+                                           const struct osp_speculative *options, int n_seqs_max);
+void engine_drafts_release(struct engine_drafts *d);
+
+/* Makes the drafters of a new request. From the thread that submits it. */
+CHECKED enum osp_status request_drafts_init(struct osp_request *r, const struct osp_engine *e,
+                                            const struct osp_request_options *opt);
+void request_drafts_release(struct request_drafts *d);
+
+/* No step is in flight: chooses the drafts of the next step, or, if that was sent, whether the step
+ * after it is worth planning only when its drafts are known. */
+void drafts_make(struct osp_engine *e);
+/* The step of that plan was committed. */
+void drafts_observe(struct osp_engine *e, const struct step_plan *plan);
+
+#endif

@@ -1,0 +1,99 @@
+"""Speculative decoding through the server: predicted outputs, --speculative-config, metrics. Answers are the
+same with drafts and without."""
+
+import re
+
+import openai
+import pytest
+
+from conftest import Server
+
+CONFIG = '{"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "always": true}'
+TEXT = "one two three one two three one two three one two three"
+
+
+@pytest.fixture(scope="module")
+def drafting():
+    server = Server("--speculative-config", CONFIG)
+    yield server
+    server.stop()
+
+
+def client_of(server):
+    return openai.OpenAI(base_url=server.url + "/v1", api_key="none")
+
+
+def ask(server, **more):
+    body = {"messages": [{"role": "user", "content": f"Repeat: {TEXT}"}], "max_tokens": 60, "seed": 7, **more}
+    return client_of(server).chat.completions.create(model="osprey-nano", **body)
+
+
+def counter(server, name):
+    text = client_of(server)._client.get(server.url + "/metrics").text
+    return float(re.search(rf"^{re.escape(name)}{{[^}}]*}} (\S+)$", text, re.M)[1])
+
+
+KINDS = [
+    {},
+    {"temperature": 1},
+    {"temperature": 1.2, "top_p": 0.9, "frequency_penalty": 0.5, "presence_penalty": 0.3},
+    {"temperature": 1, "n": 3},
+    {"logprobs": True, "top_logprobs": 3},
+    {"stop": ["three"]},
+    {"logit_bias": {"1000": 5, "1001": -100}, "temperature": 0.7},
+    {"response_format": {"type": "json_object"}, "temperature": 0.8},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_answers(server, drafting, kind):
+    want, have = ask(server, **kind), ask(drafting, **kind)
+    assert [c.model_dump() for c in want.choices] == [c.model_dump() for c in have.choices]
+    assert want.usage.completion_tokens == have.usage.completion_tokens
+
+
+def test_metrics(drafting):
+    before = counter(drafting, "vllm:spec_decode_num_draft_tokens_total")
+    ask(drafting)
+    drafts = counter(drafting, "vllm:spec_decode_num_draft_tokens_total")
+    accepted = counter(drafting, "vllm:spec_decode_num_accepted_tokens_total")
+    assert drafts > before and 0 < accepted <= drafts
+    assert counter(drafting, "vllm:spec_decode_num_drafts_total") <= drafts
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_prediction(drafting, parts):
+    """A prediction that is the answer, or something else; neither changes the answer."""
+    want = ask(drafting)
+    text = want.choices[0].message.content
+    right = [{"type": "text", "text": text[:5]}, {"type": "text", "text": text[5:]}] if parts else text
+    have = ask(drafting, prediction={"type": "content", "content": right})
+    assert have.choices[0].model_dump() == want.choices[0].model_dump()
+    wrong = ask(drafting, prediction={"type": "content", "content": "Nothing of this is said."})
+    assert wrong.choices[0].model_dump() == want.choices[0].model_dump()
+    details = have.usage.completion_tokens_details
+    assert details.accepted_prediction_tokens > 0
+    assert details.accepted_prediction_tokens <= have.usage.completion_tokens
+    assert want.usage.completion_tokens_details.accepted_prediction_tokens == 0
+
+
+def test_prediction_without_the_option(server):
+    """Drafts are off by default, but a prediction is used if that pays; the answer is the same."""
+    want = ask(server, temperature=0.5)
+    have = ask(server, temperature=0.5, prediction={"type": "content", "content": want.choices[0].message.content})
+    assert have.choices[0].model_dump() == want.choices[0].model_dump()
+
+
+BAD = [
+    ("text", "prediction: must be {"),
+    ({"type": "content"}, "prediction.content: must be a string or a list of text parts"),
+    ({"type": "text", "content": "x"}, "prediction: must be {"),
+    ({"type": "content", "content": [{"type": "image"}]}, "prediction.content[0]: must be {"),
+]
+
+
+@pytest.mark.parametrize("value, message", BAD)
+def test_bad_predictions(server, value, message):
+    with pytest.raises(openai.BadRequestError) as error:
+        ask(server, prediction=value)
+    assert message in str(error.value)

@@ -1,0 +1,330 @@
+/* Drafters, the index of n-grams, and the choice of how many drafts are verified: by cost models of
+ * a CPU (a row costs nearly as much as a step) and a GPU (a few rows cost little), with drafts that
+ * are right with any probability. */
+#include "unit.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "engine/draft/draft_control.h"
+#include "engine/draft/drafter.h"
+#include "engine/draft/ngram.h"
+
+/* ---- the index ---- */
+
+/* The longest match by trying every end; of equally long ones the newest. */
+static struct ngram_match find_slowly(const int32_t *text, int n, int least, int most)
+{
+    struct ngram_match best = {0, 0};
+
+    for (int end = n - 1; end >= least; end--) {
+        int k = 0;
+
+        while (k < most && k < end && text[end - 1 - k] == text[n - 1 - k])
+            k++;
+        if (k >= least && k > best.n_tokens)
+            best = (struct ngram_match){end, k};
+    }
+    return best;
+}
+
+/* Random texts of few letters. The index looks at NGRAM_CANDIDATES_MAX ends: what it finds occurs,
+ * and where there are no more than that, it is the best. */
+static void test_index_finds_the_longest_match(void **state)
+{
+    enum { N = 600, LEAST = 3, MOST = 7 };
+    int n_found = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct ngram_index x;
+        int32_t text[N];
+
+        assert_int_equal(ngram_index_init(&x, N, LEAST), OSP_OK);
+        for (int i = 0; i < N; i++)
+            text[i] = (int32_t)(rng_bits(seed, (uint64_t)i, 0) % (4 + seed));
+        for (int n = 1; n <= N; n++) {
+            const struct ngram_match want = find_slowly(text, n, LEAST, MOST);
+            struct ngram_match have;
+            int n_ends = 0;
+
+            ngram_index_grow(&x, text, n - 1);
+            have = ngram_find(&x, text, text, n, MOST, n);
+            for (int end = LEAST; end < n; end++)
+                n_ends += memcmp(text + end - LEAST, text + n - LEAST, LEAST * sizeof *text) == 0;
+            assert_int_equal(have.end > 0, want.end > 0);
+            if (have.end > 0)
+                assert_memory_equal(text + have.end - have.n_tokens, text + n - have.n_tokens,
+                                    (size_t)have.n_tokens * sizeof *text);
+            if (n_ends <= NGRAM_CANDIDATES_MAX / 2) { /* other hashes may share the chain */
+                assert_int_equal(have.end, want.end);
+                assert_int_equal(have.n_tokens, want.n_tokens);
+            }
+            n_found += have.end > 0;
+        }
+        ngram_index_release(&x);
+    }
+    assert_true(n_found > 1000);
+}
+
+/* A long prompt is indexed over several calls. */
+static void test_index_grows_in_pieces(void **state)
+{
+    enum { N = 3 * NGRAM_GROWTH_MAX };
+    static int32_t text[N];
+    struct ngram_index x;
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        text[i] = i;
+    assert_int_equal(ngram_index_init(&x, N, 2), OSP_OK);
+    ngram_index_grow(&x, text, N);
+    assert_int_equal(x.n, 1 + NGRAM_GROWTH_MAX);
+    ngram_index_grow(&x, text, N);
+    ngram_index_grow(&x, text, N);
+    assert_int_equal(x.n, N);
+    assert_int_equal(ngram_find(&x, text, text, N / 2, 5, N).end, N / 2);
+    ngram_index_release(&x);
+}
+
+/* ---- drafters ---- */
+
+static int propose(struct drafter *d, const int32_t *tokens, int n, int32_t *out, int n_max)
+{
+    return d->ops->propose(d, tokens, n, out, n_max);
+}
+
+static void test_ngram_drafts_what_followed(void **state)
+{
+    static const int32_t text[] = {1, 2, 3, 4, 5, 6, 9, 2, 3, 4};
+    struct drafter *d;
+    int32_t out[8];
+
+    (void)state;
+    assert_int_equal(ngram_drafter_new(&d, 64, 2, 8), OSP_OK);
+    assert_int_equal(d->ops->source, DRAFT_NGRAM);
+    assert_int_equal(propose(d, text, 1, out, 8), 0);
+    assert_int_equal(propose(d, text, 7, out, 8), 0);
+    assert_int_equal(propose(d, text, 8, out, 8), 0); /* one token is below the minimum */
+    assert_int_equal(propose(d, text, 10, out, 8), 6);
+    assert_memory_equal(out, ((int32_t[]){5, 6, 9, 2, 3, 4}), 6 * sizeof *out);
+    assert_int_equal(propose(d, text, 10, out, 2), 2);
+    drafter_free(d);
+}
+
+static void test_prediction_follows_the_answer(void **state)
+{
+    static const int32_t prediction[] = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+    /* the prompt, equal tokens, one replaced, two added, then the rest from 15 on */
+    static const int32_t tokens[] = {1, 2, 10, 11, 12, 50, 14, 60, 61, 14, 15, 16, 17};
+    struct drafter *d;
+    int32_t out[4];
+
+    (void)state;
+    assert_int_equal(prediction_drafter_new(&d, prediction, 10, 2), OSP_OK);
+    assert_int_equal(propose(d, tokens, 2, out, 4), 4);
+    assert_int_equal(out[0], 10);
+    assert_int_equal(propose(d, tokens, 5, out, 4), 4);
+    assert_int_equal(out[0], 13);
+    assert_int_equal(propose(d, tokens, 6, out, 4), 4); /* as if 13 had been replaced by 50 */
+    assert_int_equal(out[0], 14);
+    assert_int_equal(propose(d, tokens, 7, out, 4), 4);
+    assert_int_equal(out[0], 15);
+    assert_int_equal(propose(d, tokens, 13, out, 4), 2); /* 15 16 17: the place is found again */
+    assert_int_equal(out[0], 18);
+    drafter_free(d);
+}
+
+/* An answer that has nothing of the prediction, and one that comes to it late. */
+static void test_prediction_waits_for_its_place(void **state)
+{
+    enum { N = 200 };
+    int32_t prediction[40], tokens[N], out[4];
+    struct drafter *d;
+
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        prediction[i] = 1000 + i;
+    for (int i = 0; i < N; i++)
+        tokens[i] = i < 150 ? i : 1000 + i - 150;
+    assert_int_equal(prediction_drafter_new(&d, prediction, 40, 10), OSP_OK);
+    assert_int_equal(propose(d, tokens, 11, out, 4), 4);
+    assert_int_equal(propose(d, tokens, 60, out, 4), 0);
+    assert_int_equal(propose(d, tokens, 152, out, 4), 0);
+    assert_int_equal(propose(d, tokens, 153, out, 4), 4);
+    assert_int_equal(out[0], 1003);
+    drafter_free(d);
+}
+
+/* ---- the choice ---- */
+
+/* Time of a step by its rows, and noise up to a tenth. */
+struct device {
+    double base_ns, row_ns;
+    uint64_t n_steps;
+    double noise;
+};
+
+static double step_ns(struct device *d, int n_rows)
+{
+    const double ns = d->base_ns + d->row_ns * n_rows;
+
+    return ns * (1 + d->noise * (rng_uniform(77, d->n_steps++, 0) - 0.5));
+}
+
+struct outcome {
+    double ns, n_tokens, n_drafts;
+};
+
+/* n_seqs sequences for n_steps steps, each with n_max drafts that are right with probability p. The
+ * controller knows p as its measured acceptance would. */
+static struct outcome play(struct device *d, int n_seqs, double p, int n_max, int n_steps,
+                           double believed)
+{
+    struct draft_control c = {.n_steps = 0};
+    struct draft_candidate list[64];
+    struct outcome out = {0, 0, 0};
+
+    for (int step = 0; step < n_steps; step++) {
+        struct draft_step done = {.n_seqs = n_seqs};
+
+        for (int i = 0; i < n_seqs; i++)
+            list[i] = (struct draft_candidate){.acceptance = believed, .n_max = n_max};
+        done.n_draft_rows = draft_control_choose(&c, list, n_seqs, n_seqs, 128);
+        for (int i = 0, n = 0; i < n_seqs; i++) {
+            n += list[i].n;
+            assert_true(list[i].n >= 0 && list[i].n <= n_max);
+            for (int k = 0; k < list[i].n; k++) {
+                if (rng_uniform(5, (uint64_t)step, (uint32_t)(i * 16 + k)) >= p)
+                    break;
+                done.n_accepted++;
+            }
+            assert_true(i < n_seqs - 1 || n == done.n_draft_rows);
+        }
+        done.ns = step_ns(d, n_seqs + done.n_draft_rows);
+        draft_control_step(&c, &done);
+        out.ns += done.ns;
+        out.n_tokens += n_seqs + done.n_accepted;
+        out.n_drafts += done.n_draft_rows;
+    }
+    return out;
+}
+
+/* Tokens a second in relation to no drafts at all. */
+static double speedup(const struct outcome *o, struct device d, int n_seqs)
+{
+    return o->n_tokens / o->ns * (d.base_ns + d.row_ns * n_seqs) / n_seqs;
+}
+
+static const struct device CPU = {.base_ns = 1e5, .row_ns = 5e5, .noise = 0.1};
+static const struct device GPU = {.base_ns = 8e5, .row_ns = 6e4, .noise = 0.1};
+
+/* However sure the drafter is: drafts that are all rejected cost at most 2 %. */
+static void test_rejected_drafts_cost_little(void **state)
+{
+    static const int seqs[] = {1, 8, 64};
+    static const double believed[] = {0, 0.3, 0.8, 0.99};
+
+    (void)state;
+    for (size_t s = 0; s < 3; s++)
+        for (size_t b = 0; b < 4; b++)
+            for (int gpu = 0; gpu < 2; gpu++) {
+                struct device d = gpu ? GPU : CPU;
+                const struct outcome o = play(&d, seqs[s], 0, 8, 20000, believed[b]);
+                const double relative = speedup(&o, d, seqs[s]);
+
+                if (relative < 0.98)
+                    fail_msg("%d streams, believed %g, %s: %g", seqs[s], believed[b],
+                             gpu ? "GPU" : "CPU", relative);
+            }
+}
+
+/* The best number of drafts for every sequence, if costs and acceptance are known. */
+static double best_speedup(struct device d, int n_seqs, double p, int n_max)
+{
+    const double alone = d.base_ns + d.row_ns * n_seqs;
+    double best = 1, tokens = 1;
+
+    for (int k = 1; k <= n_max; k++) {
+        tokens += pow(p, k);
+        if (tokens * alone / (d.base_ns + d.row_ns * n_seqs * (1 + k)) > best)
+            best = tokens * alone / (d.base_ns + d.row_ns * n_seqs * (1 + k));
+    }
+    return best;
+}
+
+static void test_drafts_that_pay_are_taken(void **state)
+{
+    static const int seqs[] = {1, 4, 16};
+    static const double right[] = {0.5, 0.8, 0.95};
+
+    (void)state;
+    for (size_t s = 0; s < 3; s++)
+        for (size_t r = 0; r < 3; r++)
+            for (int gpu = 0; gpu < 2; gpu++) {
+                struct device d = gpu ? GPU : CPU;
+                const struct outcome o = play(&d, seqs[s], right[r], 8, 20000, right[r]);
+                const double have = speedup(&o, d, seqs[s]);
+                const double want = best_speedup(d, seqs[s], right[r], 8);
+
+                if (have < 0.98 || have < 1 + 0.8 * (want - 1) - 0.03)
+                    fail_msg("%d streams, %g right, %s: %g, the best is %g", seqs[s], right[r],
+                             gpu ? "GPU" : "CPU", have, want);
+            }
+}
+
+/* Drafts that stop being right stop being verified. */
+static void test_drafts_that_turn_wrong_stop(void **state)
+{
+    struct draft_control c = {.n_steps = 0};
+    struct draft_acceptance a = {.mean = 0.8};
+    struct device d = GPU;
+    double lost_ns = 0;
+    int n_late = 0;
+
+    (void)state;
+    for (int step = 0; step < 4000; step++) {
+        struct draft_candidate one = {.acceptance = a.mean, .n_max = 8};
+        struct draft_step done = {.n_seqs = 1};
+
+        done.n_draft_rows = draft_control_choose(&c, &one, 1, 1, 8);
+        done.n_accepted = step < 2000 ? done.n_draft_rows : 0;
+        done.ns = step_ns(&d, 1 + done.n_draft_rows);
+        draft_control_step(&c, &done);
+        for (int i = 0; i < (step < 2000 ? 4 : 1); i++)
+            draft_acceptance_add(&a, step < 2000, 0.125);
+        if (step >= 2000)
+            lost_ns += d.row_ns * done.n_draft_rows;
+        n_late += step >= 2100 && done.n_draft_rows > 0;
+    }
+    assert_int_equal(n_late, 0);
+    assert_true(lost_ns < 20 * d.base_ns);
+}
+
+/* Without measured steps, without rows and without candidates nothing is chosen. */
+static void test_nothing_to_choose(void **state)
+{
+    struct draft_control c = {.n_steps = 0};
+    struct draft_candidate one = {.acceptance = 0.9, .n_max = 8};
+    const struct draft_step plain = {.n_seqs = 1, .ns = 1e6};
+
+    (void)state;
+    assert_int_equal(draft_control_choose(&c, &one, 1, 1, 8), 0);
+    for (int i = 0; i < 4; i++)
+        draft_control_step(&c, &plain);
+    assert_int_equal(draft_control_choose(&c, &one, 1, 1, 0), 0);
+    assert_int_equal(draft_control_choose(&c, &one, 0, 1, 8), 0);
+    assert_true(draft_control_choose(&c, &one, 1, 1, 8) > 0);
+    assert_true(draft_control_cost_ns(&c, 1) > 0);
+    assert_true(draft_control_cost_ns(&c, 9) == 0);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_index_finds_the_longest_match),
+          cmocka_unit_test(test_index_grows_in_pieces),
+          cmocka_unit_test(test_ngram_drafts_what_followed),
+          cmocka_unit_test(test_prediction_follows_the_answer),
+          cmocka_unit_test(test_prediction_waits_for_its_place),
+          cmocka_unit_test(test_rejected_drafts_cost_little),
+          cmocka_unit_test(test_drafts_that_pay_are_taken),
+          cmocka_unit_test(test_drafts_that_turn_wrong_stop),
+          cmocka_unit_test(test_nothing_to_choose))
