@@ -67,6 +67,7 @@ struct step_shape {
     int64_t head_dim, n_kv_heads;              /* D, K */
     int64_t n_experts, n_active, expert_width; /* E, A, F */
     int64_t vocab_size;                        /* V */
+    int n_layers;
     int n_seq_pages;                           /* in the tables of one sequence, of all groups */
     int n_threads;                             /* host threads that compute; 0 = all usable CPUs */
     enum dtype kv_dtype;

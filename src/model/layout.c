@@ -50,6 +50,7 @@ struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_c
                                .n_active = c->n_experts_active,
                                .expert_width = c->expert_width,
                                .vocab_size = c->vocab_size,
+                               .n_layers = c->n_layers,
                                .kv_dtype = kv_dtype,
                                .device_options = options};
 }

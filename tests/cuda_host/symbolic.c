@@ -10,6 +10,7 @@
 #define WORKSPACE_FIRST (((uintptr_t)0x5B5B << 48) + LOW_HALF)
 #define WORKSPACE_STEP  ((uintptr_t)1 << 36)
 #define COUNTER         ((uintptr_t)0x5C5C << 48)
+#define EXPERT_GRIDS    ((uintptr_t)0x5D5D << 48)
 
 enum { N_VOCAB = 201088, N_PAGES = 1000, N_NAMELESS = 1070 /* ids without text */ };
 
@@ -194,6 +195,7 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
         s->workspaces.at[w] = (struct gpu_workspace){
             (void *)(WORKSPACE_FIRST + (uintptr_t)w * WORKSPACE_STEP), (size_t)WORKSPACE_STEP};
     s->n_experts_read = (uint64_t *)COUNTER;
+    s->expert_grids = (const float *)EXPERT_GRIDS;
     return s;
 }
 

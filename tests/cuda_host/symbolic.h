@@ -28,6 +28,7 @@ struct symbolic {
     struct program program; /* forward_program()'s */
     struct workspaces workspaces;
     uint64_t *n_experts_read;
+    const float *expert_grids;
     uintptr_t next; /* address of the next tensor */
 };
 

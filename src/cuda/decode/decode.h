@@ -212,6 +212,9 @@ struct decode_experts {
     const int32_t *n_live; /* grouped: as in struct decode_gemm */
     float limit, alpha;
     struct decode_topk_input topk_input; /* not used by the grouped kernels */
+    const float *grid; /* (2, n_columns): scale and unit of the integer sums (expert_sums.h) */
+    int32_t *poison;   /* (T): rows with a unit that is not finite (expert_sums.cuh); 0 between
+                        * steps; not used by the grouped kernels */
 };
 bool launch_decode_up(struct launch_list *list, const struct decode_experts *p);
 bool launch_decode_down(struct launch_list *list, const struct decode_experts *p);

@@ -24,6 +24,12 @@ bool launch_has_code(void);
 /* Packs one BF16 or MXFP4 matrix, `raw` as in layout.h, into `packed`. */
 void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw);
 
+/* ---- expert_grid.cu ---- */
+
+/* Scales of the integer sums of the experts (common/expert_sums.h): grid (2, C), zeros before, from
+ * w_down in packed MXFP4 and b_down in any format. */
+void launch_expert_grid(cudaStream_t stream, float *grid, const struct experts_args *a);
+
 /* ---- generate.cu ---- */
 
 /* Writes bytes [first, first + n) of a generated tensor to `out`. */

@@ -23,6 +23,7 @@
     X(bins)       /* sampling: histograms of rows with top_k or top_p */                           \
     X(rounded)    /* decode rows as FP16 or BF16 */                                                \
     X(jobs)       /* job lists of the grouped experts' kernels */                                  \
+    X(poison)     /* rows of which a gated unit is not finite; zeros at first */                   \
     X(router)     /* fixed-point sums of the router matmul of 1 to 4 rows */                       \
     X(factors)    /* 1 / RMS of rows whose norm uses partial sums */                               \
     X(raw)        /* staging of weights that are being packed */

@@ -53,7 +53,16 @@ struct fuse_input {
     const struct workspaces *workspaces;
     const struct batch *batch; /* laid out for the counts; only the header is read */
     uint64_t *n_experts_read;  /* device memory: experts whose weights were read, accumulated */
+    /* device memory of expert_grids_floats(program, n_ops); NULL if that is 0 */
+    const float *expert_grids;
 };
+
+/* Floats of the grids (common/expert_sums.h) of the experts before op n of the program: where the
+ * grid of op n begins. Experts that the decode kernels do not support have none. */
+int64_t expert_grids_floats(const struct program *p, int n);
+/* Whether the decode kernels support such experts on a GPU with enough shared memory: their sums
+ * have a grid. */
+bool has_expert_grid(const struct experts_args *a);
 
 /* Appends the launches of the whole program to *list, which is empty. OSP_EINTERNAL: a stage that
  * no kernel supports; OSP_ENOMEM. */

@@ -4,6 +4,28 @@
 
 /* ---- decode rows ---- */
 
+bool has_expert_grid(const struct experts_args *a)
+{
+    return format_of(&a->w_up) == WEIGHTS_MXFP4 && format_of(&a->w_down) == WEIGHTS_MXFP4 &&
+           is_vector(&a->b_up) && is_vector(&a->b_down) && is_fused_width(a->h.dim[1]) &&
+           a->w_down.dim[2] % DECODE_COLUMNS_OF == 0 && a->w_up.dim[0] <= DECODE_EXPERTS_MAX &&
+           a->ids.dim[1] <= DECODE_ACTIVE_MAX && a->limit > 0 && a->alpha > 0;
+}
+
+int64_t expert_grids_floats(const struct program *p, int n)
+{
+    union stage_args args;
+    int64_t n_floats = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (p->ops[i].stage != STAGE_experts)
+            continue;
+        program_args(p, i, &args);
+        n_floats += has_expert_grid(&args.experts) ? 2 * args.experts.h.dim[1] : 0;
+    }
+    return n_floats;
+}
+
 static struct decode_topk_input topk_input(const struct fuse *f, const struct router_args *router)
 {
     union stage_args args;
@@ -44,6 +66,8 @@ static struct decode_experts experts_of(const struct fuse *f, const struct exper
         .limit = a->limit,
         .alpha = a->alpha,
         .topk_input = topk_input(f, router),
+        .grid = f->in->expert_grids + expert_grids_floats(f->in->program, f->op),
+        .poison = workspace(f, WORKSPACE_poison),
     };
 }
 
@@ -54,14 +78,6 @@ static struct decode_grouped grouped_of(const struct fuse *f, const struct exper
 
     decode_jobs_at(&g, workspace(f, WORKSPACE_jobs), DECODE_ROWS_MAX * a->ids.dim[1]);
     return g;
-}
-
-static bool are_known(const struct experts_args *a)
-{
-    return format_of(&a->w_up) == WEIGHTS_MXFP4 && format_of(&a->w_down) == WEIGHTS_MXFP4 &&
-           is_vector(&a->b_up) && is_vector(&a->b_down) && is_fused_width(a->h.dim[1]) &&
-           a->w_down.dim[2] % DECODE_COLUMNS_OF == 0 && a->w_up.dim[0] <= DECODE_EXPERTS_MAX &&
-           a->ids.dim[1] <= DECODE_ACTIVE_MAX;
 }
 
 static bool fits(const struct fuse *f, const struct experts_args *a, const struct router_args *r)
@@ -83,7 +99,7 @@ bool takes_experts(const struct fuse *f, int i, int router)
     op_args(f, router, &from);
     return from.router.ids.id == a->ids.id && from.router.gates.id == a->gates.id &&
            is_tuned(f, STAGE_experts, &a->w_up, f->n_rows, kernel) &&
-           is_tuned(f, STAGE_experts, &a->w_down, f->n_rows, kernel) && are_known(a) &&
+           is_tuned(f, STAGE_experts, &a->w_down, f->n_rows, kernel) && has_expert_grid(a) &&
            fits(f, a, &from.router);
 }
 
@@ -294,7 +310,7 @@ static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, in
 {
     struct decode_grouped g;
 
-    if (!are_known(a) || n_rows > DECODE_ROWS_MAX)
+    if (!has_expert_grid(a) || n_rows > DECODE_ROWS_MAX)
         return false;
     g = grouped_of(f, a, NULL);
     g.e.n_tokens = n_rows;

@@ -34,6 +34,31 @@ void gpu_plans_drop(struct gpu *gpu)
 
 /* ---- programs ---- */
 
+/* Computes the scales of the experts' integer sums from their weights. */
+static enum osp_status make_grids(struct gpu *gpu, struct compiled *c, const struct program *p)
+{
+    const size_t size_bytes = (size_t)expert_grids_floats(p, p->n_ops) * sizeof(float);
+    enum osp_status st = OSP_OK;
+
+    if (size_bytes == 0)
+        return OSP_OK;
+    TRY(gpu_check(cudaMalloc((void **)&c->expert_grids, size_bytes),
+                  "allocating scales of the experts' sums"));
+    TRY(gpu_check(cudaMemsetAsync(c->expert_grids, 0, size_bytes, gpu->stream),
+                  "clearing scales of the experts' sums"));
+    for (int i = 0; i < p->n_ops; i++) {
+        union stage_args args;
+
+        program_args(p, i, &args);
+        if (p->ops[i].stage != STAGE_experts || !has_expert_grid(&args.experts))
+            continue;
+        launch_expert_grid(gpu->stream, c->expert_grids + expert_grids_floats(p, i), &args.experts);
+        TRY(gpu_check(cudaGetLastError(), "computing scales of the experts' sums"));
+    }
+out:
+    return st;
+}
+
 enum osp_status gpu_compile(struct backend *be, const struct program *p, struct compiled **out)
 {
     struct gpu *gpu = gpu_of(be);
@@ -51,14 +76,17 @@ enum osp_status gpu_compile(struct backend *be, const struct program *p, struct 
             c->sample = args.sample;
         }
     TRY(gpu_program_reserve(gpu, p));
+    TRY(make_grids(gpu, c, p));
     if (step_expert_bytes(p) > 0)
         gpu->expert_bytes = step_expert_bytes(p);
     c->next = gpu->programs;
     gpu->programs = c;
     *out = c;
 out:
-    if (st != OSP_OK)
+    if (st != OSP_OK) {
+        (void)cudaFree(c->expert_grids);
         free(c);
+    }
     return st;
 }
 
@@ -75,6 +103,7 @@ void gpu_release_program(struct backend *be, struct compiled *c)
     if (*at == c)
         *at = c->next;
     drop_plans(gpu, c);
+    (void)cudaFree(c->expert_grids);
     free(c);
 }
 
@@ -106,7 +135,8 @@ static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c,
                                   .n_samples_max = gpu->limits.n_samples_max,
                                   .workspaces = &gpu->workspaces,
                                   .batch = header,
-                                  .n_experts_read = gpu->n_experts_read};
+                                  .n_experts_read = gpu->n_experts_read,
+                                  .expert_grids = c->expert_grids};
     struct step_plan *plan = calloc(1, sizeof(*plan));
     enum osp_status st;
 

@@ -50,7 +50,8 @@ struct compiled {
     struct compiled *next;
     const struct program *program; /* borrowed */
     struct work_rates rates;
-    struct sample_args sample;          /* tokens.data NULL: the program does not sample */
+    float *expert_grids;       /* device memory, of fuse_input; NULL: no experts have a grid */
+    struct sample_args sample; /* tokens.data NULL: the program does not sample */
     struct step_plan *plans[PLANS_MAX]; /* NULL: free */
 };
 

@@ -42,18 +42,17 @@ out:
     return st;
 }
 
-/* merge_bufs must be zero before their first use. */
+/* merge_bufs and poison must be zero before their first use. */
 static enum osp_status clear(struct gpu *gpu, enum workspace w)
 {
     const struct gpu_workspace *at = &gpu->workspaces.at[w];
     const char *test = getenv("OSPREY_CUDA_MERGE");
     enum osp_status st = OSP_OK;
 
-    if (w != WORKSPACE_merge_bufs)
+    if (w != WORKSPACE_merge_bufs && w != WORKSPACE_poison)
         return OSP_OK;
-    TRY(gpu_check(cudaMemsetAsync(at->data, 0, at->size_bytes, gpu->stream),
-                  "clearing workspace merge_bufs"));
-    if (test != NULL && strcmp(test, "deferred") == 0)
+    TRY(gpu_check(cudaMemsetAsync(at->data, 0, at->size_bytes, gpu->stream), workspace_names[w]));
+    if (w == WORKSPACE_merge_bufs && test != NULL && strcmp(test, "deferred") == 0)
         TRY(begin_at_end(gpu, at));
 out:
     return st;
@@ -192,6 +191,12 @@ static int64_t workspace_bytes_router(const struct step_shape *s)
     return router_bytes();
 }
 
+static int64_t workspace_bytes_poison(const struct step_shape *s)
+{
+    (void)s;
+    return poison_bytes();
+}
+
 static int64_t workspace_bytes_factors(const struct step_shape *s)
 {
     return s->counts.n_rows * (int64_t)sizeof(float);
@@ -216,9 +221,15 @@ static int64_t workspace_bytes(enum workspace w, const struct step_shape *s)
     }
 }
 
+/* Grids of the model's program and of its stages' programs. */
+static int64_t grids_bytes(const struct step_shape *s)
+{
+    return 2 * s->n_layers * expert_grid_bytes(s->width);
+}
+
 int64_t gpu_step_bytes(const struct step_shape *shape)
 {
-    int64_t n = DRIVER_BYTES;
+    int64_t n = DRIVER_BYTES + grids_bytes(shape);
 
     for (int w = 0; w < N_WORKSPACES; w++)
         n += workspace_bytes((enum workspace)w, shape);

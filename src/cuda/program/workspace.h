@@ -76,6 +76,19 @@ static inline int64_t router_bytes(void)
     return DECODE_FUSED_MAX * ROUTER_ROW_SUMS * (int64_t)sizeof(uint64_t);
 }
 
+/* ---- the experts' integer sums (common/expert_sums.h) ---- */
+
+static inline int64_t poison_bytes(void)
+{
+    return DECODE_FUSED_MAX * (int64_t)sizeof(int32_t);
+}
+
+/* Scales and units of n_columns columns, for one layer. */
+static inline int64_t expert_grid_bytes(int64_t n_columns)
+{
+    return 2 * n_columns * (int64_t)sizeof(float);
+}
+
 /* ---- lists of experts: entries are T*A ---- */
 
 static inline int64_t grouping_bytes(int64_t n_entries, int64_t n_experts)

@@ -1,0 +1,107 @@
+/* The sum of a decode row's experts (stage experts, MXFP4 weights) as 32-bit integers, so that it
+ * depends neither on the order of its terms nor on how they are divided among warps, blocks and
+ * kernels. All decode kernels follow this definition to the bit; expert_sums.cuh has the device's
+ * part.
+ *
+ *     unit    = fp16(gate * swiglu(...)) of an entry, which is a token at one of its experts: gates
+ *               are applied before the down product
+ *     slice   = a run of expert_slice_width() adjacent units of 64 columns of w_down. Its product
+ *               with the entry's units is one chain of float32 in ascending order of units and
+ *               blocks, from zero
+ *     partial = a slice times scale[c], rounded to an integer once, or gate * bias * scale[c],
+ *               rounded once
+ *     S       = the sum of all partials of a row's entries: int32
+ *     result  = float(S) * unit[c]; x' = x + result, or h = result
+ *
+ * Column c of the output has a static scale, a power of two, and unit[c] = 1 / scale[c]. They are
+ * computed from the weights of all experts when a program is compiled (weights/expert_grid.cu).
+ *
+ * No sum overflows. expert_scale() returns the largest power of two, up to a limit, with
+ *
+ *     scale[c] * bound * max over experts e of (sum over k of |w_down[e][c][k]|) <= 2^29
+ *     scale[c] * max over experts e of |b_down[e][c]|                            <= 2^28
+ *
+ * where bound = expert_units_bound() >= |swiglu(...)|, with 0.1 % for rounding to FP16 (2^-11), of
+ * the chain and of the gates. The gates of a row are a softmax: they are positive and add up to 1.
+ * So the slices of all entries have sum |partial| <= 2^29, the biases 2^28, and rounding adds at
+ * most 1/2 for each of the DECODE_ACTIVE_MAX * (EXPERT_SLICES + 1) = 72 partials. The sum of all
+ * absolute values is below 2^29 + 2^28 + 2^6 < 2^30: S, and the sum of any part of the terms, fits
+ * with a bit to spare.
+ *
+ * Not finite. Conversion turns NaN into 0, so NaN takes another way: a kernel that computes a unit
+ * which is not finite poisons the row (expert_sums.cuh), and a column whose weights or biases are
+ * not finite has scale and unit NaN, which makes its result NaN. */
+#ifndef CUDA_COMMON_EXPERT_SUMS_H
+#define CUDA_COMMON_EXPERT_SUMS_H
+
+#include <math.h>
+
+#include "cuda/common/layout.h"
+
+enum {
+    EXPERT_SLICES = 8, /* at most */
+    EXPERT_WEIGHTS_BITS = 29,
+    EXPERT_BIAS_BITS = 28,
+    EXPERT_SCALE_BITS_MAX = 96 /* log2 of the largest scale: that of columns of zeros */
+};
+
+/* Units of 64 columns in a slice; the last slice may have fewer. Warp s of eight has units
+ * [s * width, (s + 1) * width): 45 units make seven slices of 6 and one of 3. With few units there
+ * are fewer than EXPERT_SLICES slices. */
+static inline HOST_DEVICE int expert_slice_width(int n_units)
+{
+    return (n_units + EXPERT_SLICES - 1) / EXPERT_SLICES;
+}
+
+/* Units of slice s; 0: there is no such slice. */
+static inline HOST_DEVICE int expert_slice_units(int n_units, int s)
+{
+    const int width = expert_slice_width(n_units), n_left = n_units - s * width;
+
+    return n_left < 0 ? 0 : n_left < width ? n_left : width;
+}
+
+/* An upper bound of |swiglu(gate, up)|, clamped at limit: limit times limit + 1; or, for small
+ * limits, 0.2785 / alpha in place of the first factor: the minimum of g * sigmoid(alpha * g). */
+static inline HOST_DEVICE double expert_units_bound(float limit, float alpha)
+{
+    const double rounding = 1.001, lowest = 0.2785 / alpha;
+
+    return (limit > lowest ? limit : lowest) * ((double)limit + 1) * rounding;
+}
+
+/* The largest k with bound * 2^k <= 2^bits, up to EXPERT_SCALE_BITS_MAX. */
+static inline HOST_DEVICE int expert_scale_bits(double bound, int bits)
+{
+    int exponent; /* bound = m * 2^exponent, m in [0.5, 1) */
+    const double m = frexp(bound, &exponent);
+    const int k = bits - exponent + (m == 0.5 ? 1 : 0);
+
+    return bound == 0 || k > EXPERT_SCALE_BITS_MAX ? (int)EXPERT_SCALE_BITS_MAX : k;
+}
+
+/* The scale of a column. weights: the largest sum of |w_down| of an expert; bias: the largest
+ * |b_down|; NaN if one of them is not finite. */
+static inline HOST_DEVICE float expert_scale(float weights, float bias, float limit, float alpha)
+{
+    const int of_weights =
+        expert_scale_bits(expert_units_bound(limit, alpha) * (double)weights, EXPERT_WEIGHTS_BITS);
+    const int of_bias = expert_scale_bits((double)bias, EXPERT_BIAS_BITS);
+
+    if (!(weights <= 3.4028235e38f && bias <= 3.4028235e38f))
+        return float_of_bits(0x7FC00000u);
+    return ldexpf(1.0f, of_weights < of_bias ? of_weights : of_bias);
+}
+
+/* Twice the sum of the magnitudes of the eight codes of a word: an integer up to 96. */
+static inline HOST_DEVICE int expert_word_magnitude(uint32_t word)
+{
+    const uint32_t doubles = 0xC8643210u; /* of magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 */
+    uint32_t sum = 0;
+
+    for (int i = 0; i < 8; i++)
+        sum += doubles >> (code_of_word(word, i) & 7) * 4 & 15;
+    return (int)sum;
+}
+
+#endif
