@@ -68,7 +68,7 @@ static const struct {
     {"down_kernel<", " w_up b_up x y h br norm router_logits "},
     {"expert_jobs_kernel", " w_up w_down b_up b_down h x y units parts gates rounded "},
     {"grouped_kernel<", " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
-    {"combine_partials", " w_up w_down b_up b_down h y ids units router_logits rounded "},
+    {"combine_partials", " w_up w_down b_up b_down h y ids gates units router_logits rounded "},
     {"combine", " w_up w_down b_up b_down y ids units "},
     {"survey<", " tokens logprobs top_tokens top_logprobs tops bins "},
     {"weigh<", " tokens logprobs top_tokens top_logprobs tops bins "},

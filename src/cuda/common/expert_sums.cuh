@@ -22,6 +22,12 @@ static __device__ __forceinline__ int32_t slice_partial(float sum, float factor)
     return __float2int_rn(sum * factor);
 }
 
+/* The same of a chain whose block scales were shifted by the factor (expert_shifts()). */
+static __device__ __forceinline__ int32_t shifted_partial(float sum)
+{
+    return __float2int_rn(sum);
+}
+
 /* The partial of an entry's bias. */
 static __device__ __forceinline__ int32_t bias_partial(float gate, float bias, float scale)
 {

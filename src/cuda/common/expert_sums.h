@@ -15,8 +15,10 @@
  *
  * Column c of the output has a static scale, a power of two, and unit[c] = 1 / scale[c]. They are
  * computed from the weights of all experts when a program is compiled (weights/expert_grid.cu).
+ * Multiplication by a power of two is exact, so a kernel may also multiply the block scales of the
+ * column's weights in place of the slice.
  *
- * No sum overflows. expert_scale() returns the largest power of two, up to a limit, with
+ * No sum overflows. expert_scale() returns the largest power of two, within limits, with
  *
  *     scale[c] * bound * max over experts e of (sum over k of |w_down[e][c][k]|) <= 2^29
  *     scale[c] * max over experts e of |b_down[e][c]|                            <= 2^28
@@ -30,11 +32,13 @@
  *
  * Not finite. Conversion turns NaN into 0, so NaN takes another way: a kernel that computes a unit
  * which is not finite poisons the row (expert_sums.cuh), and a column whose weights or biases are
- * not finite has scale and unit NaN, which makes its result NaN. */
+ * not finite has scale and unit NaN, which makes its result NaN. So has a column with weights too
+ * large for a scale of 2^-14: sums of more than 10^11. */
 #ifndef CUDA_COMMON_EXPERT_SUMS_H
 #define CUDA_COMMON_EXPERT_SUMS_H
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "cuda/common/layout.h"
 
@@ -42,7 +46,9 @@ enum {
     EXPERT_SLICES = 8, /* at most */
     EXPERT_WEIGHTS_BITS = 29,
     EXPERT_BIAS_BITS = 28,
-    EXPERT_SCALE_BITS_MAX = 96 /* log2 of the largest scale: that of columns of zeros */
+    EXPERT_SCALE_BITS_MAX = 96, /* log2 of the largest scale: that of columns of zeros */
+    EXPERT_CODE_BITS = 14,      /* MXFP4 codes enter the MMA as 2^-14 times their value */
+    E8M0_CODE_MAX = 254         /* of a block scale that is a number */
 };
 
 /* Units of 64 columns in a slice; the last slice may have fewer. Warp s of eight has units
@@ -80,17 +86,60 @@ static inline HOST_DEVICE int expert_scale_bits(double bound, int bits)
     return bound == 0 || k > EXPERT_SCALE_BITS_MAX ? (int)EXPERT_SCALE_BITS_MAX : k;
 }
 
-/* The scale of a column. weights: the largest sum of |w_down| of an expert; bias: the largest
- * |b_down|; NaN if one of them is not finite. */
-static inline HOST_DEVICE float expert_scale(float weights, float bias, float limit, float alpha)
-{
-    const int of_weights =
-        expert_scale_bits(expert_units_bound(limit, alpha) * (double)weights, EXPERT_WEIGHTS_BITS);
-    const int of_bias = expert_scale_bits((double)bias, EXPERT_BIAS_BITS);
+/* Of a column, over all experts. */
+struct expert_column {
+    float weights; /* the largest sum of |w_down| of an expert */
+    float bias;    /* the largest |b_down| */
+    int code;      /* the largest code of a block scale */
+};
 
-    if (!(weights <= 3.4028235e38f && bias <= 3.4028235e38f))
-        return float_of_bits(0x7FC00000u);
-    return ldexpf(1.0f, of_weights < of_bias ? of_weights : of_bias);
+/* The scale of a column; NaN: it has none. scale * 2^14 times a block scale is a block scale. */
+static inline HOST_DEVICE float expert_scale(const struct expert_column *c, float limit,
+                                             float alpha)
+{
+    const double bound = expert_units_bound(limit, alpha) * (double)c->weights;
+    const int of_weights = expert_scale_bits(bound, EXPERT_WEIGHTS_BITS);
+    const int of_bias = expert_scale_bits((double)c->bias, EXPERT_BIAS_BITS);
+    const int of_code = E8M0_CODE_MAX - EXPERT_CODE_BITS - c->code;
+    const int of_sums = of_weights < of_bias ? of_weights : of_bias;
+    const int bits = of_sums < of_code ? of_sums : of_code;
+    const bool is_finite = c->weights <= 3.4028235e38f && c->bias <= 3.4028235e38f;
+
+    return is_finite && bits >= -EXPERT_CODE_BITS ? ldexpf(1.0f, bits) : float_of_bits(0x7FC00000u);
+}
+
+/* ---- the grid of a layer: (C) scales, (C) units, (rows of units, lane) shifts ---- */
+
+static inline HOST_DEVICE int64_t expert_grid_floats(int64_t n_columns)
+{
+    return 2 * n_columns + units_of(n_columns, UNIT_ROWS) * WARP_LANES;
+}
+
+/* What a lane adds to its word of a unit's block scales (layout.h), which are those of two rows of
+ * a tile and two blocks: log2 of 2^14 times the scales of the two rows, in each byte. */
+static inline HOST_DEVICE const uint32_t *expert_shifts(const float *grid, int64_t n_columns)
+{
+    return (const uint32_t *)(grid + 2 * n_columns);
+}
+
+/* log2 of 2^14 times the scale: 0 .. 110; 0 for NaN. */
+static inline HOST_DEVICE uint32_t expert_shift(float scale)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &scale, sizeof(bits));
+    return scale > 0.0f ? (bits >> 23) - 127 + EXPERT_CODE_BITS : 0;
+}
+
+/* The shifts of lane `lane` in a row of units whose first column is `first`. */
+static inline HOST_DEVICE uint32_t expert_lane_shifts(const float *scales, int64_t n_columns,
+                                                      int64_t first, int lane)
+{
+    const int64_t c = first + lane % UNIT_TILES * TILE_ROWS + lane / UNIT_TILES * 2;
+    const uint32_t even = c < n_columns ? expert_shift(scales[c]) : 0;
+    const uint32_t odd = c + 1 < n_columns ? expert_shift(scales[c + 1]) : 0;
+
+    return (even | odd << 8) * 0x10001u;
 }
 
 /* Twice the sum of the magnitudes of the eight codes of a word: an integer up to 96. */

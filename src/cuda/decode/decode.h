@@ -212,7 +212,8 @@ struct decode_experts {
     const int32_t *n_live; /* grouped: as in struct decode_gemm */
     float limit, alpha;
     struct decode_topk_input topk_input; /* not used by the grouped kernels */
-    const float *grid; /* (2, n_columns): scale and unit of the integer sums (expert_sums.h) */
+    const float *grid; /* (2, n_columns): scales and units of the integer sums, then shifts:
+                        * common/expert_sums.h */
     int32_t *poison;   /* (T): rows with a unit that is not finite (expert_sums.cuh); 0 between
                         * steps; not used by the grouped kernels */
 };
@@ -231,10 +232,11 @@ struct decode_grouped {
     struct decode_experts e;
     const uint16_t *rows;    /* of e.y, as made by launch_round_rows() for MXFP4 weights */
     uint16_t *normed;        /* y in the format of `rows`; NULL: not stored */
-    float *parts;            /* (T*A, n_columns) */
+    int32_t *parts;          /* (T*A, n_columns): integer sums (expert_sums.h) */
     int32_t *n_jobs;         /* (1) */
     struct decode_job *jobs; /* (T*A) */
     int32_t *entry;          /* (T*A): the entry of token t at rank a */
+    float *entry_gates;      /* (T*A): of entries; NaN: the entry has a unit that is not finite */
     int32_t job_tokens;      /* maximum per job, set by decode_grouped_fits() */
 };
 void launch_decode_expert_jobs(struct launch_list *list, const struct decode_grouped *p);
@@ -243,7 +245,7 @@ bool launch_decode_grouped_down(struct launch_list *list, const struct decode_gr
 /* Returns whether the GPU has enough shared memory for these, and sets the maximum number of tokens
  * per job. */
 bool decode_grouped_fits(struct launch_list *list, struct decode_grouped *p);
-/* Adds the expert outputs of each token (parts), weighted by its gates, to e.x, and stores their
+/* Adds the expert outputs of each token (parts) to e.x, and stores their
  * RMSNorm by rows.norm in rows.y; e.x NULL: stores the sum in e.h. */
 void launch_decode_combine(struct launch_list *list, const struct decode_grouped *p,
                            const struct decode_rows *rows);

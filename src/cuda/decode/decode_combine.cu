@@ -1,7 +1,8 @@
 /* MoE combine with residual add and RMSNorm after the grouped experts of a decode step
- * (decode_grouped.cu): x += the gated sum of a token's expert outputs in rank order, and y =
- * norm(x); or h = that sum. One block per token. Bound by latency: all addresses are computed and
- * all other inputs are loaded before griddepcontrol.wait. */
+ * (decode_grouped.cu): x += the sum of a token's expert outputs, which are integers
+ * (expert_sums.h), and y = norm(x); or h = that sum. One block per token. Bound by latency: all
+ * addresses are computed and all other inputs are loaded before griddepcontrol.wait. */
+#include "cuda/common/expert_sums.cuh"
 #include "cuda/decode/decode.cuh"
 #include "cuda/decode/norm_weights.cuh"
 
@@ -14,11 +15,10 @@ static __device__ __forceinline__ bool has_number(int left, int i)
     return i * NORM_THREADS < left;
 }
 
-/* A token's expert outputs from a rank on, at the thread's first number, and their gates. Missing
- * ranks repeat the last one. */
+/* A token's expert outputs from a rank on, at the thread's first number. Missing ranks repeat the
+ * last one. */
 struct ranks {
-    const float *parts[RANKS_AT_ONCE];
-    float gates[RANKS_AT_ONCE];
+    const int32_t *parts[RANKS_AT_ONCE];
 };
 
 static __device__ __forceinline__ struct ranks ranks_at(const struct decode_grouped &p, int token,
@@ -31,30 +31,55 @@ static __device__ __forceinline__ struct ranks ranks_at(const struct decode_grou
         const int at = token * p.e.n_ranks + min(rank + i, p.e.n_ranks - 1);
 
         ranks.parts[i] = p.parts + __ldcg(p.entry + at) * p.e.n_columns + threadIdx.x;
-        ranks.gates[i] = __ldcg(p.e.gates + at);
     }
     return ranks;
 }
 
-/* x, or zeros; `left` numbers of the row remain. */
-static __device__ __forceinline__ struct norm_regs load_partial(const float *x, int left)
+/* What an entry with a unit that is not finite adds to each number of its token: NaN; otherwise 0.
+ * Each warp computes its own copy. */
+static __device__ __forceinline__ float poison_of(const struct decode_grouped &p, int token)
+{
+    const int rank = threadIdx.x % WARP_LANES;
+    float gate = 0.0f;
+
+    if (rank < p.e.n_ranks)
+        gate = __ldcg(p.entry_gates + __ldcg(p.entry + token * p.e.n_ranks + rank));
+    return poison_term(__any_sync(ALL_LANES, isnan(gate)));
+}
+
+/* The units of the thread's columns. */
+static __device__ __forceinline__ struct norm_regs load_units(const float *units, int n)
+{
+    struct norm_regs regs;
+
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        regs.at[i] =
+            has_number(n - (int)threadIdx.x, i) ? units[threadIdx.x + i * NORM_THREADS] : 0.0f;
+    return regs;
+}
+
+/* x, or zeros, plus poison; `left` numbers of the row remain. */
+static __device__ __forceinline__ struct norm_regs load_partial(const float *x, int left,
+                                                                float poison)
 {
     struct norm_regs regs;
 
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++)
         regs.at[i] = has_number(left, i) ? __ldcg(x + i * NORM_THREADS) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        regs.at[i] += poison;
     return regs;
 }
 
-/* Keeps the computed addresses and gates in registers (materialize()). */
+/* Keeps the computed addresses in registers (materialize()). */
 static __device__ __forceinline__ void materialize_ranks(struct ranks *ranks)
 {
 #pragma unroll
-    for (int i = 0; i < RANKS_AT_ONCE; i++) {
+    for (int i = 0; i < RANKS_AT_ONCE; i++)
         materialize(ranks->parts[i]);
-        materialize(ranks->gates[i]);
-    }
 }
 
 /* Stores the thread's numbers of a row. */
@@ -67,13 +92,26 @@ static __device__ __forceinline__ void store_partial(float *to, const struct nor
             to[i * NORM_THREADS] = regs.at[i];
 }
 
-/* sum += a rank's expert output times its gate. */
-static __device__ __forceinline__ void add_rank(struct norm_regs *sum, float gate,
-                                                const struct norm_regs &part)
+/* Sums of partials of the thread's numbers. */
+struct partials {
+    int32_t at[NORM_PER_THREAD];
+};
+
+static __device__ __forceinline__ struct partials load_parts(const int32_t *parts, int left)
+{
+    struct partials regs;
+
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        regs.at[i] = has_number(left, i) ? __ldcg(parts + i * NORM_THREADS) : 0;
+    return regs;
+}
+
+static __device__ __forceinline__ void add_rank(struct partials *sum, const struct partials &part)
 {
 #pragma unroll
     for (int k = 0; k < NORM_PER_THREAD; k++)
-        sum->at[k] = __fmaf_rn(gate, part.at[k], sum->at[k]);
+        sum->at[k] += part.at[k];
 }
 
 static __device__ __forceinline__ void store_normed(float *x, float *y, int i, float sum,
@@ -98,13 +136,15 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
     const bool has_x = p.e.x != NULL;
     const struct norm_regs weights = load_norm_weights(rows.norm, n);
+    const struct norm_regs units = load_units(p.e.grid + n, n);
     struct ranks ranks = ranks_at(p, blockIdx.x, 0);
     float *x = (has_x ? p.e.x : p.e.h) + first, *y = rows.y + first;
     uint16_t *normed_to = p.normed + (blockIdx.x * n_rounded + threadIdx.x);
     int left = n - (int)threadIdx.x,
         normed_out = p.normed == NULL ? 0 : n_rounded - (int)threadIdx.x;
-    const struct norm_regs regs = load_partial(x, has_x ? left : 0);
-    struct norm_regs sum = {};
+    const struct norm_regs regs = load_partial(x, has_x ? left : 0, poison_of(p, blockIdx.x));
+    struct partials partials = {};
+    struct norm_regs sum;
 
     materialize_ranks(&ranks);
     materialize(x);
@@ -116,25 +156,25 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     pdl_launch_dependents();
 #pragma unroll 1
     for (int rank = 0; rank < p.e.n_ranks; rank += RANKS_AT_ONCE) {
-        struct norm_regs parts[RANKS_AT_ONCE];
+        struct partials parts[RANKS_AT_ONCE];
 
 #pragma unroll
         for (int i = 0; i < RANKS_AT_ONCE; i++)
-            parts[i] = load_partial(ranks.parts[i], left);
+            parts[i] = load_parts(ranks.parts[i], left);
 #pragma unroll
         for (int i = 0; i < RANKS_AT_ONCE; i++)
             if (rank + i < p.e.n_ranks)
-                add_rank(&sum, ranks.gates[i], parts[i]);
+                add_rank(&partials, parts[i]);
         if (rank + RANKS_AT_ONCE < p.e.n_ranks)
             ranks = ranks_at(p, blockIdx.x, rank + RANKS_AT_ONCE);
     }
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        sum.at[i] = regs.at[i] + value_of_partials(partials.at[i], units.at[i]);
     if (!has_x) {
         store_partial(x, sum, left);
         return;
     }
-#pragma unroll
-    for (int i = 0; i < NORM_PER_THREAD; i++)
-        sum.at[i] = regs.at[i] + sum.at[i];
     const float factor =
         factor_of(sum_of_threads(squares_of_regs(&sum), smem), inverse_n, rows.eps);
 #pragma unroll

@@ -1,15 +1,15 @@
-/* MoE decode for few rows, second kernel: down projection, gates, and the sum over a token's
- * experts.
+/* MoE decode for few rows, second kernel: down projection and the sum over a token's experts, in
+ * integers (expert_sums.h).
  *
  * Work division: a block has HALVES half tiles of 8 rows, all columns; half tiles give all SMs
  * equal work. Two ranks share a tile: lanes 0 to 15 have the rows of one expert, lanes 16 to 31
- * those of the next, and two columns of the MMA are their two inputs. Warp w takes units w, w + 8,
- * ... of SET ranks at once, then those of the next SET ranks. The partial sums of the warps are
- * added in warp order, as in all kernels (decode.cuh).
+ * those of the next, and two columns of the MMA are their two inputs. Warp w takes the units of
+ * slice w of SET ranks at once, then those of the next SET ranks.
  *
  * A block executes its code twice. The first pass runs without inputs before griddepcontrol.wait,
  * to warm up the instruction cache: code that did not run in this layer is fetched from memory line
  * by line. Memory bound; the weights of each active expert are read once per entry. */
+#include "cuda/common/expert_sums.cuh"
 #include "cuda/decode/router.cuh"
 
 enum {
@@ -35,6 +35,7 @@ static_assert((int)HALVES * (int)SCALE_LANES <= (int)HALF_LANES,
 static_assert((int)DECODE_ACTIVE_MAX % (int)SET == 0, "ranks in whole sets");
 static_assert((int)SET * (int)BLOCK_ROWS * 4 <= (int)UNIT_FRAGMENTS_BYTES,
               "sums reuse the memory of the fragments");
+static_assert((int)EXPERT_SLICES == (int)RING_WARPS, "a warp has a slice");
 
 /* Stores the result of stage router, and counts the experts that were read. */
 static __device__ void store_topk(const struct decode_experts &p, int token, const int *ids,
@@ -82,11 +83,23 @@ static __device__ __forceinline__ int half_offset(const struct decode_experts &p
     return half / UNIT_HALVES * p.down.n_units * MXFP4_UNIT_BYTES + half % UNIT_HALVES * HALF_BYTES;
 }
 
+/* The units of a warp. */
+struct slice {
+    int first, n;
+};
+
+static __device__ __forceinline__ struct slice slice_of(int n_units, int w)
+{
+    const int first = w * expert_slice_width(n_units);
+
+    return {min(first, n_units - 1), expert_slice_units(n_units, w)};
+}
+
 /* A warp's ring, and this lane's next copies. */
 template <int STAGES> struct down_walk {
     char *slots;
     const unsigned char *at[PAIRS]; /* the lane's codes of its rank, of half tile 0 */
-    int slot, rank, unit;           /* rank: the first of the set */
+    int slot, rank, n_left;         /* rank: the first of the set; n_left: its units */
     int scales_offset;              /* from `at` to the scales that this lane copies */
 };
 
@@ -95,16 +108,17 @@ static __device__ __forceinline__ void
 walk_to(struct down_walk<STAGES> *walk, const struct decode_experts &p, const int *ids, int rank)
 {
     const int lane = threadIdx.x % WARP_LANES, w = threadIdx.x / WARP_LANES;
+    const struct slice slice = slice_of(p.down.n_units, w);
 
-    walk->rank = w < p.down.n_units ? rank : p.n_ranks;
-    walk->unit = w;
+    walk->rank = slice.n > 0 ? rank : p.n_ranks;
+    walk->n_left = slice.n;
     if (walk->rank < p.n_ranks)
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
             walk->at[i] =
                 p.down.units +
                 ids[min(rank + i * PAIR + lane / HALF_LANES, p.n_ranks - 1)] * p.down.matrix_bytes +
-                w * MXFP4_UNIT_BYTES + lane % HALF_LANES * LANE_BYTES;
+                slice.first * MXFP4_UNIT_BYTES + lane % HALF_LANES * LANE_BYTES;
 }
 
 template <int STAGES>
@@ -128,10 +142,9 @@ static __device__ __forceinline__ void walk_fill(struct down_walk<STAGES> *walk,
                                  walk->at[i] + half_offset(p, j));
             if (of_half < HALVES * SCALE_LANES)
                 copy_evict_first(scales + i * PAIR_BYTES, walk->at[i] + walk->scales_offset);
-            walk->at[i] += RING_WARPS * MXFP4_UNIT_BYTES;
+            walk->at[i] += MXFP4_UNIT_BYTES;
         }
-        walk->unit += RING_WARPS;
-        if (walk->unit >= p.down.n_units)
+        if (--walk->n_left == 0)
             walk_to(walk, p, ids, walk->rank + SET);
     }
     copy_commit();
@@ -156,30 +169,30 @@ static __device__ __forceinline__ void walk_begin(struct down_walk<STAGES> *walk
 /* Loads a warp's units of the gated activations of SET entries as MMA fragments. Missing entries
  * are zeros. */
 static __device__ __forceinline__ void prefetch_set(char *fragments, const uint16_t *units, int n,
-                                                    int n_entries, int n_units)
+                                                    int n_entries, const struct slice &slice)
 {
     enum { PIECES = UNIT_COLUMNS / 8, SET_PIECES = SET * PIECES, AT_ONCE = 6 };
-    const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES;
     const int entry = lane / PIECES; /* a warp loads SET_PIECES pieces */
-    const int k0 = w * UNIT_COLUMNS + lane % PIECES * 8;
+    const int k0 = slice.first * UNIT_COLUMNS + lane % PIECES * 8;
     static_assert((int)SET_PIECES == (int)WARP_LANES, "one unit per iteration");
 
-    for (int unit0 = w; unit0 < n_units; unit0 += RING_WARPS * AT_ONCE) {
+    for (int first = 0; first < slice.n; first += AT_ONCE) {
         uint4 regs[AT_ONCE];
 
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
-            const int k = (unit0 - w + j * RING_WARPS) * UNIT_COLUMNS + k0;
+            const int k = (first + j) * UNIT_COLUMNS + k0;
 
             regs[j] = make_uint4(0, 0, 0, 0);
-            if (k < n && entry < n_entries)
+            if (first + j < slice.n && k < n && entry < n_entries)
                 regs[j] = __ldcg((const uint4 *)(units + entry * n + k));
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++)
-            if (unit0 + j * RING_WARPS < n_units)
-                *(uint4 *)(fragments + fragment_at((unit0 - w + j * RING_WARPS) * UNIT_COLUMNS + k0,
-                                                   entry, SET)) = regs[j];
+            if (first + j < slice.n)
+                *(uint4 *)(fragments + fragment_at((first + j) * UNIT_COLUMNS + k0, entry, SET)) =
+                    regs[j];
     }
     __syncwarp();
 }
@@ -210,61 +223,63 @@ static __device__ __forceinline__ void multiply_set(float acc[PAIRS][HALVES][4],
         }
 }
 
-/* Stores a warp's partial sums: (rank of the set, row of the block). */
-static __device__ __forceinline__ void store_halves(float *sums, const float acc[PAIRS][HALVES][4])
+/* Stores the partials of a warp's slice: (rank of the set, row of the block). */
+static __device__ __forceinline__ void
+store_halves(int32_t *sums, const float acc[PAIRS][HALVES][4], const float factors[BLOCK_ROWS])
 {
     const int lane = threadIdx.x % WARP_LANES, which = lane / HALF_LANES;
+    const int first = lane % HALF_LANES / 4 * 2;
 
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < PAIRS; i++)
+    for (int j = 0; j < HALVES; j++) {
+        const float2 factor = *(const float2 *)(factors + j * HALF_ROWS + first);
+
 #pragma unroll
-        for (int j = 0; j < HALVES; j++)
+        for (int i = 0; i < PAIRS; i++) {
+            const float even = which == 0 ? acc[i][j][0] : acc[i][j][1];
+            const float odd = which == 0 ? acc[i][j][2] : acc[i][j][3];
+
             if (lane % 4 == 0)
-                *(float2 *)(sums + (i * PAIR + which) * BLOCK_ROWS + j * HALF_ROWS +
-                            lane % HALF_LANES / 4 * 2) =
-                    which == 0 ? make_float2(acc[i][j][0], acc[i][j][2])
-                               : make_float2(acc[i][j][1], acc[i][j][3]);
+                *(int2 *)(sums + (i * PAIR + which) * BLOCK_ROWS + j * HALF_ROWS + first) =
+                    make_int2(slice_partial(even, factor.x), slice_partial(odd, factor.y));
+        }
+    }
 }
 
 static inline HOST_DEVICE int down_set_bytes(int n_units)
 {
-    return (n_units > RING_WARPS ? n_units : (int)RING_WARPS) * UNIT_FRAGMENTS_BYTES;
+    return n_units * UNIT_FRAGMENTS_BYTES;
 }
 
-/* The sum of row i of the block at a rank. */
-static __device__ __forceinline__ float sum_of_row(const char *fragments, int set_bytes, int rank,
-                                                   int i)
+/* A thread's row of the block at its rank: (rank, row) of the block, in the order of threads. */
+enum { SET_ROWS = SET * BLOCK_ROWS };
+
+/* The sum of the slices of that row. They lie where the inputs of their first units were. */
+static __device__ __forceinline__ int32_t sum_of_slices(const char *fragments, int n_units)
 {
-    const char *from = fragments + rank / SET * set_bytes;
-    float sum = 0.0f;
+    const int width = expert_slice_width(n_units);
+    const int set = (int)threadIdx.x / SET_ROWS, i = (int)threadIdx.x % SET_ROWS;
+    const char *from = fragments + set * down_set_bytes(n_units);
+    int32_t sum = 0;
 
 #pragma unroll
     for (int w = 0; w < RING_WARPS; w++)
-        sum += ((const float *)(from + w * UNIT_FRAGMENTS_BYTES))[rank % SET * BLOCK_ROWS + i];
-    return sum * CODE_UNIT;
+        if (w * width < n_units)
+            sum += ((const int32_t *)(from + w * width * UNIT_FRAGMENTS_BYTES))[i];
+    return sum;
 }
 
-/* The gated sum of a row over ranks, a set at a time. */
-static __device__ __forceinline__ float
-gated_sum(const float *gates, const float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS], int n_ranks,
-          int row)
+/* The sum of the thread's row over ranks, a set at a time. */
+static __device__ __forceinline__ int32_t sum_of_ranks(const int32_t *sums, int n_ranks)
 {
-    float sum = 0.0f;
+    int32_t sum = 0;
 
 #pragma unroll 1
-    for (int first = 0; first < n_ranks; first += SET) {
-        float gate[SET], number[SET];
-
+    for (int first = 0; first < n_ranks; first += SET)
 #pragma unroll
-        for (int i = 0; i < SET; i++) { /* arrays are padded to whole sets */
-            gate[i] = gates[first + i];
-            number[i] = of_rank[first + i][row];
-        }
-#pragma unroll
-        for (int i = 0; i < SET; i++)
-            sum = first + i < n_ranks ? __fmaf_rn(gate[i], number[i], sum) : sum;
-    }
+        for (int i = 0; i < SET; i++) /* the array is padded to whole sets */
+            sum += first + i < n_ranks ? sums[(first + i) * BLOCK_ROWS + threadIdx.x] : 0;
     return sum;
 }
 
@@ -274,17 +289,16 @@ template <int STAGES>
 static __device__ __forceinline__ void
 multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
                const struct decode_experts &p, const int *ids, bool is_real,
-               const int tile_scales[HALVES], const char *inputs)
+               const int tile_scales[HALVES], const char *inputs, const struct slice &slice)
 {
-    const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int first = is_real ? w : w - (STAGES - 1) * RING_WARPS;
-    const int end = is_real ? p.down.n_units : w + 1;
+    const int lane = threadIdx.x % WARP_LANES;
+    const int first = is_real ? 0 : 1 - STAGES, end = is_real ? slice.n : 1;
 
 #pragma unroll
     for (int i = 0; i < PAIRS * HALVES * 4; i++)
         acc[i / 4 / HALVES][i / 4 % HALVES][i % 4] = 0.0f;
 #pragma unroll 1
-    for (int unit = first; unit < end; unit += RING_WARPS) {
+    for (int unit = first; unit < end; unit++) {
         char *slot = walk->slots + walk->slot * PAIRS * PAIR_BYTES;
         uint4 words[PAIRS][HALVES];
         uint32_t scales[PAIRS][HALVES];
@@ -311,33 +325,37 @@ multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
     }
 }
 
-/* Multiplies the token's sets. The warp's sums of a set overwrite the set's inputs. */
+/* Multiplies the token's sets. The warp's partials of a set overwrite the inputs of its first
+ * unit; a warp without units has none. */
 template <int STAGES>
-static __device__ __forceinline__ void multiply_sets(char *fragments, int set_bytes, int n_sets,
-                                                     int w, struct down_walk<STAGES> *walk,
-                                                     const struct decode_experts &p, const int *ids,
-                                                     bool is_real, const int tile_scales[HALVES])
+static __device__ __forceinline__ void
+multiply_sets(char *fragments, int n_sets, struct down_walk<STAGES> *walk,
+              const struct decode_experts &p, const int *ids, bool is_real,
+              const int tile_scales[HALVES], const float factors[BLOCK_ROWS],
+              const struct slice &slice)
 {
 #pragma unroll 1
     for (int set = 0; set < n_sets; set++) {
-        char *inputs = fragments + set * set_bytes;
+        char *inputs =
+            fragments + set * down_set_bytes(p.down.n_units) + slice.first * UNIT_FRAGMENTS_BYTES;
         float acc[PAIRS][HALVES][4];
 
-        multiply_units(acc, walk, p, ids, is_real, tile_scales, inputs);
-        store_halves((float *)(inputs + w * UNIT_FRAGMENTS_BYTES), acc);
+        multiply_units(acc, walk, p, ids, is_real, tile_scales, inputs, slice);
+        if (slice.n > 0)
+            store_halves((int32_t *)inputs, acc, factors);
     }
 }
 
 /* Loads the inputs of the token's sets; in the warm-up pass (not is_real) it loads no inputs. */
-static __device__ __forceinline__ void prefetch_sets(char *fragments, int set_bytes, int n_sets,
+static __device__ __forceinline__ void prefetch_sets(char *fragments, int n_sets,
                                                      const struct decode_experts &p, int token,
-                                                     int n_ranks, bool is_real)
+                                                     bool is_real, const struct slice &slice)
 {
 #pragma unroll 1
     for (int set = 0; set < n_sets; set++)
-        prefetch_set(fragments + set * set_bytes,
-                     p.units + (token * n_ranks + set * SET) * p.n_units, p.n_units,
-                     is_real ? n_ranks - set * SET : 0, p.down.n_units);
+        prefetch_set(fragments + set * down_set_bytes(p.down.n_units),
+                     p.units + (token * p.n_ranks + set * SET) * p.n_units, p.n_units,
+                     is_real ? p.n_ranks - set * SET : 0, slice);
 }
 
 /* Offset of a lane's scales of half tile j in a pair's slot. */
@@ -347,14 +365,28 @@ static __device__ __forceinline__ int scales_offset(const struct decode_experts 
            half_number(p, j) % UNIT_HALVES / 2 * UNIT_BLOCKS * 2;
 }
 
-/* The gates of the token's experts, by one warp. */
-static __device__ __forceinline__ void store_gates(float *gates, const struct by_lane &mine,
-                                                   int lane, int n_ranks)
-{
-    const float gate = gate_of_lane(mine, n_ranks);
+/* Static inputs of the block's rows. */
+struct down_rows {
+    float factors[BLOCK_ROWS], units[BLOCK_ROWS];
+};
 
-    if (lane < n_ranks)
-        gates[lane] = gate;
+/* Loads these, and starts the sums of the thread's row with the bias. */
+static __device__ __forceinline__ void begin_rows(struct down_rows *rows, int32_t *sums,
+                                                  const struct decode_experts &p, const int *ids,
+                                                  const float *gates)
+{
+    const int rank = (int)threadIdx.x / BLOCK_ROWS, i = (int)threadIdx.x % BLOCK_ROWS;
+    const int row = (int)blockIdx.x * BLOCK_ROWS + i;
+
+    if (rank >= p.n_ranks || row >= p.down.n_rows)
+        return;
+    const float scale = p.grid[row];
+
+    sums[threadIdx.x] = bias_partial(gates[rank], vector_at(p.bias_down, ids[rank], row), scale);
+    if (rank == 0) {
+        rows->factors[i] = slice_factor(scale);
+        rows->units[i] = p.grid[p.n_columns + row];
+    }
 }
 
 /* Grid: blocks of HALVES half tiles, tokens. */
@@ -364,16 +396,17 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ int ids[DECODE_ACTIVE_MAX];
-    __shared__ float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS], gates[DECODE_ACTIVE_MAX];
+    __shared__ float gates[DECODE_ACTIVE_MAX];
+    __shared__ __align__(8) struct down_rows rows;
+    __shared__ int32_t sums[DECODE_ACTIVE_MAX * BLOCK_ROWS];
     const int n_ranks = p.n_ranks, token = blockIdx.y, n_units = p.down.n_units;
     const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int set_bytes = down_set_bytes(n_units);
-    const int rank_of_thread = (int)threadIdx.x / BLOCK_ROWS;
-    const int row_of_thread = (int)threadIdx.x % BLOCK_ROWS;
-    const int row = (int)blockIdx.x * BLOCK_ROWS + row_of_thread, at = token * p.n_columns + row;
-    const bool is_summed = rank_of_thread < n_ranks && row < p.down.n_rows;
+    const int row = (int)(blockIdx.x * BLOCK_ROWS + threadIdx.x); /* of the first threads */
+    const bool has_row = threadIdx.x < BLOCK_ROWS && row < p.down.n_rows;
+    const struct slice slice = slice_of(n_units, w);
     char *fragments = (char *)shared + RING_WARPS * STAGES * PAIRS * PAIR_BYTES;
-    float bias = 0.0f, before = 0.0f;
+    float before = 0.0f;
+    int32_t poison = 0;
     struct down_walk<STAGES> walk;
     int tile_scales[HALVES];
 
@@ -382,11 +415,11 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
                     n_ranks);
     __syncthreads();
     walk_begin(&walk, p, ids, (char *)shared);
-    if (is_summed)
-        bias = vector_at(p.bias_down, ids[rank_of_thread], row);
+    begin_rows(&rows, sums, p, ids, gates);
 #pragma unroll
     for (int j = 0; j < HALVES; j++)
         tile_scales[j] = scales_offset(p, j, lane);
+    __syncthreads();
 #pragma unroll 1
     for (int pass = WARMUP_PASS; pass < N_PASSES; pass++) {
         const bool is_real = pass == FINAL_PASS;
@@ -396,24 +429,30 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
             pdl_wait();
             pdl_launch_dependents();
         }
-        if (is_real && p.x != NULL && is_summed && rank_of_thread == 0)
-            before = __ldcg(p.x + at);
-        prefetch_sets(fragments, set_bytes, n_sets, p, token, n_ranks, is_real);
-        multiply_sets(fragments, set_bytes, n_sets, w, &walk, p, ids, is_real, tile_scales);
+        if (is_real && has_row) {
+            poison = __ldcg(p.poison + token);
+            before = p.x == NULL ? 0.0f : __ldcg(p.x + token * p.n_columns + row);
+        }
+        prefetch_sets(fragments, n_sets, p, token, is_real, slice);
+        multiply_sets(fragments, n_sets, &walk, p, ids, is_real, tile_scales, rows.factors, slice);
         __syncthreads();
-        if (is_summed)
-            of_rank[rank_of_thread][row_of_thread] =
-                sum_of_row(fragments, set_bytes, rank_of_thread, row_of_thread) + bias;
-        __syncthreads();
-        if (is_summed && rank_of_thread == 0) {
-            const float sum = gated_sum(gates, of_rank, n_ranks, row_of_thread);
+        if (threadIdx.x < n_ranks * BLOCK_ROWS) {
+            const int32_t sum = sum_of_slices(fragments, n_units);
 
-            if (is_real && p.x != NULL)
-                p.x[at] = before + sum;
-            else if (is_real)
-                p.h[at] = sum;
+            sums[threadIdx.x] += is_real ? sum : 0;
+        }
+        __syncthreads();
+        if (has_row) {
+            const float sum =
+                before + poison_term(poison) +
+                value_of_partials(sum_of_ranks(sums, n_ranks), rows.units[threadIdx.x]);
+
+            if (is_real)
+                (p.x == NULL ? p.h : p.x)[token * p.n_columns + row] = sum;
         }
     }
+    if (poison != 0 && threadIdx.x == 0)
+        reset_poison(p.poison + token, (int)gridDim.x);
     if (blockIdx.x == 0)
         store_topk(p, token, ids, gates);
     copy_wait<0>();

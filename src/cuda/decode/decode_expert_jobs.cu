@@ -1,6 +1,6 @@
 /* Job lists for the grouped MoE decode kernels (decode_grouped.cu), by one block: top-k of each
  * token, unless the router did it, and for each expert its entries in token order, in jobs of up to
- * job_tokens. Bound by latency. */
+ * job_tokens, and the gates of the entries. Bound by latency. */
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/live_rows.cuh"
 #include "cuda/common/pdl.cuh"
@@ -53,8 +53,9 @@ static __device__ void list_jobs(const struct decode_grouped &p, int count,
     }
 }
 
-/* One warp selects a token's experts. */
-static __device__ void select_experts(const struct decode_grouped &p, int token, int *ids)
+/* One warp selects a token's experts; ids and gates of all tokens. */
+static __device__ void select_experts(const struct decode_grouped &p, int token, int *ids,
+                                      float *gates)
 {
     const int lane = threadIdx.x % WARP_LANES, at = token * p.e.n_ranks + lane;
     struct topk c;
@@ -64,7 +65,7 @@ static __device__ void select_experts(const struct decode_grouped &p, int token,
     if (lane >= p.e.n_ranks)
         return;
     ids[at] = p.e.ids[at] = id_of(c, lane);
-    p.e.gates[at] = gate_of(c, lane, p.e.n_ranks);
+    gates[at] = p.e.gates[at] = gate_of(c, lane, p.e.n_ranks);
 }
 
 /* Number of lower lanes of the warp with the same expert. */
@@ -83,6 +84,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     __shared__ struct chunks chunks;
     __shared__ struct expert_slot first[DECODE_EXPERTS_MAX];
     __shared__ int ids[CHUNKS_MAX * WARP_LANES];
+    __shared__ float gates[CHUNKS_MAX * WARP_LANES];
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const int n_tokens = live_rows(p.e.n_live, p.e.n_tokens);
     const int n = n_tokens * p.e.n_ranks, n_chunks = (n + WARP_LANES - 1) / WARP_LANES;
@@ -95,9 +97,11 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     pdl_wait();
     pdl_launch_dependents();
     for (int token = warp; token < n_tokens && p.e.router_logits != NULL; token += GROUP_WARPS)
-        select_experts(p, token, ids);
-    for (int i = threadIdx.x; i < n && p.e.router_logits == NULL; i += GROUP_THREADS)
+        select_experts(p, token, ids, gates);
+    for (int i = threadIdx.x; i < n && p.e.router_logits == NULL; i += GROUP_THREADS) {
         ids[i] = __ldcg(p.e.ids + i);
+        gates[i] = __ldcg(p.e.gates + i);
+    }
     __syncthreads();
     for (int chunk = warp; chunk < n_chunks; chunk += GROUP_WARPS) {
         const int id = ids[chunk * WARP_LANES + lane];
@@ -123,6 +127,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
 
         p.jobs[first[id].job + at / p.job_tokens].tokens[at % p.job_tokens] = i / p.e.n_ranks;
         p.entry[i] = first[id].entry + at;
+        p.entry_gates[first[id].entry + at] = gates[i];
     }
 }
 

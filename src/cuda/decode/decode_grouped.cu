@@ -10,6 +10,7 @@
  *
  * Traffic: the weights of the active experts, once per job. Memory bound. */
 #include "cuda/common/evict_first.cuh"
+#include "cuda/common/expert_sums.cuh"
 #include "cuda/decode/grouped_tokens.cuh"
 #include "cuda/common/swiglu.cuh"
 
@@ -31,6 +32,7 @@ enum {
 static_assert((int)DECODE_JOB_TOKENS * (int)PAIRS <= (int)RING_THREADS,
               "one thread per pair of a token");
 static_assert((int)DECODE_JOB_TOKENS <= (int)COLUMN_TOKENS, "a job fits the columns of an MMA");
+static_assert((int)EXPERT_SLICES == (int)RING_WARPS, "a warp has a slice");
 
 /* ---- the copy stream over all rows of all jobs ---- */
 
@@ -53,6 +55,7 @@ static_assert((STAGES + 1) * (int)RING_WARPS <= (int)ITEM_TABLE,
 struct source {
     const struct decode_matrix *w;
     int n_rows; /* rows of units of a matrix */
+    int width;  /* down: units of a slice (expert_sums.h) */
 };
 
 /* An item: a row of units of a job. */
@@ -68,14 +71,32 @@ struct walk {
     const unsigned char *weights; /* of the next unit, plus MIDDLE bytes */
     uint32_t slots, slot;         /* slot: multiplied next, then refilled */
     uint32_t record;              /* where the next item is recorded */
-    int unit;                     /* the next one of the item */
+    int unit, end;                /* the next one of the item; down: behind its last one */
 };
 
-/* The eighth of a row's units that this warp has. It rotates with the row, because some eighths
- * have one unit more. */
+/* The eighth of a row's units that this warp has: units e, e + 8, ... of up, slice e of down. It
+ * rotates with the row, because some eighths have more units. */
 static __device__ __forceinline__ int eighth_of(int row)
 {
     return (int)((threadIdx.x / WARP_LANES + (unsigned)row) % RING_WARPS);
+}
+
+template <bool IS_UP>
+static __device__ __forceinline__ int first_unit(const struct source &s, int row)
+{
+    return IS_UP ? eighth_of(row) : eighth_of(row) * s.width;
+}
+
+/* Behind the last unit of an eighth that begins there. */
+template <bool IS_UP>
+static __device__ __forceinline__ int end_of(const struct source &s, int first)
+{
+    return IS_UP ? s.w->n_units : min(first + s.width, s.w->n_units);
+}
+
+template <bool IS_UP> static __device__ __forceinline__ int unit_step(void)
+{
+    return IS_UP ? (int)RING_WARPS : 1;
 }
 
 /* Records the item in the table, for the time when it is multiplied. */
@@ -90,43 +111,49 @@ static __device__ __forceinline__ void record_item(struct walk *w)
 }
 
 /* Moves to the first unit of the current row of a job. */
+template <bool IS_UP>
 static __device__ __forceinline__ void begin_job(struct walk *w, const struct source &s)
 {
-    w->unit = eighth_of(w->row);
+    w->unit = first_unit<IS_UP>(s, w->row);
+    w->end = end_of<IS_UP>(s, w->unit);
     w->weights = s.w->units + w->at.x * s.w->matrix_bytes +
                  (int64_t)(w->row * s.w->n_units + w->unit) * MXFP4_UNIT_BYTES + MIDDLE +
                  threadIdx.x % WARP_LANES * LANE_BYTES;
 }
 
 /* Moves to the first unit of the next row. */
+template <bool IS_UP>
 static __device__ __forceinline__ void begin_row(struct walk *w, const struct source &s)
 {
-    const int unit = eighth_of(w->row), step = unit - w->unit;
+    const int unit = first_unit<IS_UP>(s, w->row), step = unit - w->unit;
 
     w->weights += (int64_t)(s.w->n_units + step) * MXFP4_UNIT_BYTES;
     w->unit = unit;
+    w->end = end_of<IS_UP>(s, unit);
 }
 
 /* Past the last unit of an item: moves to the next item that has a unit for this warp. */
+template <bool IS_UP>
 static __device__ __forceinline__ void walk_next_phase(struct walk *w, const struct source &s)
 {
-    while (w->unit >= s.w->n_units) {
+    while (w->unit >= w->end) {
         if (--w->n_items == 0)
             return;
         if (++w->row < s.n_rows) {
-            begin_row(w, s);
+            begin_row<IS_UP>(w, s);
         } else {
             w->row = 0;
             w->job++;
             w->at = w->next;
             if (w->n_items > s.n_rows)
                 w->next = job_head(w->job + 1);
-            begin_job(w, s);
+            begin_job<IS_UP>(w, s);
         }
         record_item(w);
     }
 }
 
+template <bool IS_UP>
 static __device__ __forceinline__ void walk_begin(struct walk *w, const struct source &s,
                                                   const struct decode_job *jobs, int first,
                                                   int n_items, uint32_t shared)
@@ -141,9 +168,9 @@ static __device__ __forceinline__ void walk_begin(struct walk *w, const struct s
     w->at = job_head(w->job);
     if (n_items > s.n_rows - w->row)
         w->next = job_head(w->job + 1);
-    begin_job(w, s);
+    begin_job<IS_UP>(w, s);
     record_item(w);
-    walk_next_phase(w, s);
+    walk_next_phase<IS_UP>(w, s);
 }
 
 #define BY_POLICY EVICT_FIRST_HINT("%12")
@@ -174,52 +201,57 @@ static __device__ __forceinline__ void fill(const struct walk *w)
 }
 
 /* Moves to the next unit, if there is one, and to the next slot. */
+template <bool IS_UP>
 static __device__ __forceinline__ void walk_on(struct walk *w, const struct source &s)
 {
     if (w->n_items > 0) {
-        w->weights += RING_WARPS * MXFP4_UNIT_BYTES;
-        w->unit += RING_WARPS;
-        if (w->unit >= s.w->n_units)
-            walk_next_phase(w, s);
+        w->weights += unit_step<IS_UP>() * MXFP4_UNIT_BYTES;
+        w->unit += unit_step<IS_UP>();
+        if (w->unit >= w->end)
+            walk_next_phase<IS_UP>(w, s);
     }
     w->slot = w->slot == w->slots + (STAGES - 1) * MXFP4_UNIT_BYTES ? w->slots
                                                                     : w->slot + MXFP4_UNIT_BYTES;
 }
 
 /* acc = this warp's units of an item times the job's tokens. A lane converts four scales to floats
- * and reads those of its rows. */
+ * and reads those of its rows. `shifts` is added to the codes of the four scales: of down, the
+ * exponents of their rows' factors (expert_shifts()), so that acc is in units of the sums. */
+template <bool IS_UP>
 static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4], struct walk *w,
                                                      const struct source &s, int row,
-                                                     struct token_columns columns)
+                                                     struct token_columns columns, uint32_t shifts)
 {
+    const int first = first_unit<IS_UP>(s, row), end = end_of<IS_UP>(s, first);
     const int lane = threadIdx.x % WARP_LANES;
     const uint32_t scales = w->slots + SCALES_AT;
 
 #pragma unroll
     for (int i = 0; i < UNIT_TILES * 4; i++)
         acc[i / 4][0][i % 4] = 0.0f;
-    columns.at += (unsigned)eighth_of(row) * columns.step;
-    for (int unit = eighth_of(row); unit < s.w->n_units; unit += RING_WARPS) {
+    columns.at += (unsigned)first * columns.step;
+    for (int unit = first; unit < end; unit += unit_step<IS_UP>()) {
         const uint32_t slot = w->slot, at = slot + lane * LANE_BYTES;
         uint4 words[UNIT_TILES], tokens[UNIT_BLOCKS];
 
         copy_wait<STAGES - 1>();
         __syncwarp();
-        const uint32_t codes = load_shared_word<MXFP4_SCALES_OFFSET>(slot + lane * 4);
+        const uint32_t codes =
+            load_shared_word<MXFP4_SCALES_OFFSET>(slot + lane * 4) + (IS_UP ? 0 : shifts);
 
         store_shared(scales + lane * LANE_BYTES,
                      make_float4(scale_at(codes, 0), scale_at(codes, 1), scale_at(codes, 2),
                                  scale_at(codes, 3)));
         tokens[0] = load_shared<0>(columns.at);
         tokens[1] = load_shared<TOKEN_BLOCK_BYTES>(columns.at);
-        columns.at += RING_WARPS * columns.step;
+        columns.at += unit_step<IS_UP>() * columns.step;
 #pragma unroll
         for (int i = 0; i < UNIT_TILES; i++)
             words[i] = load_shared<0>(at + i * MXFP4_TILE_BYTES);
         __syncwarp();
         fill(w);
         copy_commit();
-        walk_on(w, s);
+        walk_on<IS_UP>(w, s);
 #pragma unroll
         for (int i = 0; i < UNIT_TILES; i++) {
             const uint4 bits = load_shared<0>(scales + (lane / 4 * UNIT_TILES + i) * LANE_BYTES);
@@ -234,6 +266,14 @@ static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4]
 
 /* ---- epilogue ---- */
 
+/* Down: what this lane adds to the codes of the scales that it converts. */
+static __device__ __forceinline__ uint32_t lane_shifts(const struct decode_grouped &p,
+                                                       const struct item &item)
+{
+    return expert_shifts(p.e.grid,
+                         p.e.n_columns)[item.row * WARP_LANES + (int)threadIdx.x % WARP_LANES];
+}
+
 /* Bias of this lane's two rows: a gate and its up row, or adjacent rows of down. It is loaded
  * before the MMAs and stays unconverted until they have completed. */
 template <bool IS_UP>
@@ -247,8 +287,8 @@ static __device__ __forceinline__ uint2 bias_bits(const struct decode_grouped &p
     return vector_pair_bits(IS_UP ? p.e.bias_up : p.e.bias_down, item.expert, row);
 }
 
-/* Partial sums: (token, eighth of the units, row). Adds all eighths of two adjacent rows, in
- * order. */
+/* Partial sums: (token, eighth of the units, row), floats of up and integers of down. Adds all
+ * eighths of two adjacent rows, those of up in order. */
 static __device__ __forceinline__ float2 pair_of_sums(const float *sums, int token, int pair)
 {
     const float2 *from = (const float2 *)(sums + token * RING_WARPS * ROWS) + pair;
@@ -264,7 +304,23 @@ static __device__ __forceinline__ float2 pair_of_sums(const float *sums, int tok
     return make_float2(sum.x * CODE_UNIT, sum.y * CODE_UNIT);
 }
 
+static __device__ __forceinline__ int2 pair_of_partials(const float *sums, int token, int pair)
+{
+    const int2 *from = (const int2 *)(sums + token * RING_WARPS * ROWS) + pair;
+    int2 sum = make_int2(0, 0);
+
+#pragma unroll
+    for (int eighth = 0; eighth < RING_WARPS; eighth++) {
+        const int2 part = from[eighth * ROWS / 2];
+
+        sum.x += part.x;
+        sum.y += part.y;
+    }
+    return sum;
+}
+
 /* Stores a lane's partial sums of the first n tokens. */
+template <bool IS_UP>
 static __device__ __forceinline__ void write_item(float *sums, const float acc[UNIT_TILES][1][4],
                                                   int eighth, int n)
 {
@@ -275,30 +331,66 @@ static __device__ __forceinline__ void write_item(float *sums, const float acc[U
     for (int k = 0; k < 2; k++)
         if (lane % 4 * 2 + k < n)
 #pragma unroll
-            for (int i = 0; i < UNIT_TILES; i++)
+            for (int i = 0; i < UNIT_TILES; i++) {
+                const float x = acc[i][0][k], y = acc[i][0][k + 2];
+
                 to[(k * RING_WARPS * ROWS + i * TILE_ROWS) / 2] =
-                    make_float2(acc[i][0][k], acc[i][0][k + 2]);
+                    IS_UP ? make_float2(x, y)
+                          : make_float2(__int_as_float(shifted_partial(x)),
+                                        __int_as_float(shifted_partial(y)));
+            }
 }
 
-/* Stores the results of an item, by one warp: gated units as FP16, or expert outputs. */
+/* What the storing warp loads for an item besides bias_bits(). */
+struct item_info {
+    float gate;   /* of entry `lane` */
+    float2 scale; /* down: of the lane's two columns */
+};
+
 template <bool IS_UP>
-static __device__ __forceinline__ void
-store_item(const struct decode_grouped &p, const struct item &item, const float *sums, uint2 bits)
+static __device__ __forceinline__ struct item_info info_of(const struct decode_grouped &p,
+                                                           const struct item &item)
+{
+    const int lane = threadIdx.x % WARP_LANES, row = item.row * UNIT_ROWS + lane * 2;
+    struct item_info info = {0.0f, make_float2(0.0f, 0.0f)};
+
+    if (lane < item.n)
+        info.gate = __ldcg(p.entry_gates + item.first + lane);
+    if (!IS_UP && row < p.e.n_columns)
+        info.scale = *(const float2 *)(p.e.grid + row);
+    return info;
+}
+
+/* Stores the results of an item, by one warp: gated units as FP16, or sums of expert outputs. */
+template <bool IS_UP>
+static __device__ __forceinline__ void store_item(const struct decode_grouped &p,
+                                                  const struct item &item, const float *sums,
+                                                  uint2 bits, const struct item_info &info)
 {
     const float2 bias = pair_of_bits(IS_UP ? p.e.bias_up : p.e.bias_down, bits);
     const int pair = threadIdx.x % WARP_LANES, column = item.row * PAIRS + pair; /* in pairs */
+    const bool is_there = column < (IS_UP ? p.e.n_units : p.e.n_columns / 2);
 
-    if (column >= (IS_UP ? p.e.n_units : p.e.n_columns / 2))
-        return;
     for (int token = 0; token < item.n; token++) {
-        const float2 sum = pair_of_sums(sums, token, pair);
-        const float2 both = make_float2(sum.x + bias.x, sum.y + bias.y);
+        const float gate = __shfl_sync(ALL_LANES, info.gate, token);
+        const int entry = item.first + token;
 
-        if (IS_UP)
-            p.e.units[(item.first + token) * p.e.n_units + column] =
-                half_bits(swiglu(both.x, both.y, p.e.limit, p.e.alpha));
-        else
-            ((float2 *)(p.parts + (item.first + token) * p.e.n_columns))[column] = both;
+        if (IS_UP) {
+            const float2 sum = pair_of_sums(sums, token, pair);
+            const float unit = gate * swiglu(sum.x + bias.x, sum.y + bias.y, p.e.limit, p.e.alpha);
+
+            if (is_there)
+                p.e.units[entry * p.e.n_units + column] = half_bits(unit);
+            if (is_there && !isfinite(unit))
+                p.entry_gates[entry] = unit * 0.0f; /* NaN */
+        } else {
+            const int2 sum = pair_of_partials(sums, token, pair);
+
+            if (is_there)
+                ((int2 *)(p.parts + entry * p.e.n_columns))[column] =
+                    make_int2(sum.x + bias_partial(gate, bias.x, info.scale.x),
+                              sum.y + bias_partial(gate, bias.y, info.scale.y));
+        }
     }
 }
 
@@ -360,12 +452,13 @@ token_buffer_of(const struct decode_grouped &p, const struct decode_matrix &w, u
             n_slots};
 }
 
+template <bool IS_UP>
 static __device__ __forceinline__ void fill_stages(struct walk *w, const struct source &s)
 {
     for (int i = 0; i < STAGES; i++) {
         fill(w);
         copy_commit();
-        walk_on(w, s);
+        walk_on<IS_UP>(w, s);
     }
 }
 
@@ -383,8 +476,10 @@ static __device__ __forceinline__ void
 store_buffer(const struct buffer_barrier &m, const struct decode_grouped &p,
              const struct item &item, const float *sums, uint2 bias)
 {
+    const struct item_info info = info_of<IS_UP>(p, item);
+
     barrier_wait(m.full + m.buffer * 8, m.phase_bit % 2);
-    store_item<IS_UP>(p, item, sums, bias);
+    store_item<IS_UP>(p, item, sums, bias, info);
     barrier_arrive(m.empty + m.buffer * 8);
 }
 
@@ -397,7 +492,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     extern __shared__ uint4 shared[];
     const struct decode_matrix &w = IS_UP ? p.e.up : p.e.down;
     const int n_rows = (w.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
-    const struct source source = {&w, n_rows};
+    const struct source source = {&w, n_rows, expert_slice_width(w.n_units)};
     const uint32_t shared_at = (uint32_t)__cvta_generic_to_shared(shared);
     const struct token_buffer smem = token_buffer_of<IS_UP, IS_EVEN>(p, w, shared_at, n_slots);
     struct buffer_barrier buffer_barrier = buffer_barrier_of(shared_at);
@@ -416,8 +511,8 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
 
     if (IS_UP && n_parts > 0)
         load_jobs(&regs, smem, p.jobs + first / n_rows, n_parts > n_first);
-    walk_begin(&walk, source, p.jobs, first, n_parts, shared_at);
-    fill_stages(&walk, source);
+    walk_begin<IS_UP>(&walk, source, p.jobs, first, n_parts, shared_at);
+    fill_stages<IS_UP>(&walk, source);
     if (!IS_UP)
         pdl_wait();
     pdl_launch_dependents();
@@ -429,18 +524,19 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
         const struct item item = recorded_item(&walk, part);
         const bool stores = part % RING_WARPS == (int)threadIdx.x / WARP_LANES;
         const uint2 bias = stores ? bias_bits<IS_UP>(p, item) : make_uint2(0, 0);
+        const uint32_t shifts = IS_UP ? 0 : lane_shifts(p, item);
         float acc[UNIT_TILES][1][4];
 
         if (part > 0 && item.row == 0)
             next_job(&regs, smem, n_parts - part > n_rows);
         if (part == 0 || item.row == 0)
             columns = columns_of(regs, smem);
-        multiply_item(acc, &walk, source, item.row, columns);
+        multiply_item<IS_UP>(acc, &walk, source, item.row, columns, shifts);
 
         float *sums = (float *)((char *)shared + SUMS_AT +
                                 buffer_wait(&buffer_barrier, item.n > BUFFER_TOKENS));
 
-        write_item(sums, acc, eighth_of(item.row), item.n);
+        write_item<IS_UP>(sums, acc, eighth_of(item.row), item.n);
         barrier_arrive(buffer_barrier.full + buffer_barrier.buffer * 8);
         if (stores)
             store_buffer<IS_UP>(buffer_barrier, p, item, sums, bias);

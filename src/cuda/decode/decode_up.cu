@@ -15,6 +15,7 @@
  *
  * A block executes the top-k code twice, as decode_down.cu does: first without inputs while the
  * previous kernel still runs, to warm up the instruction cache. Memory bound. */
+#include "cuda/common/expert_sums.cuh"
 #include "cuda/decode/router.cuh"
 #include "cuda/common/swiglu.cuh"
 
@@ -237,14 +238,15 @@ static __device__ __forceinline__ void norm_row(char *fragments, const float *x,
 }
 
 /* Executed by one warp. */
-static __device__ __forceinline__ void topk_of_sums(int *ids, const uint64_t *sums,
-                                                    const struct decode_experts &p,
-                                                    const struct row_info &info, int n_experts)
+static __device__ __forceinline__ struct by_lane topk_of_sums(int *ids, const uint64_t *sums,
+                                                              const struct decode_experts &p,
+                                                              const struct row_info &info,
+                                                              int n_experts)
 {
     const struct router_sums regs = router_load(sums);
     const float factor = router_factor(sums, info.inverse_n, p.topk_input.eps);
 
-    (void)block_topk(ids, router_candidates(regs, factor, info.biases, n_experts), p.n_ranks);
+    return block_topk(ids, router_candidates(regs, factor, info.biases, n_experts), p.n_ranks);
 }
 
 /* ---- MMAs ---- */
@@ -287,14 +289,15 @@ static __device__ __forceinline__ struct up_items up_items_of(const struct decod
             1.0f / (float)n_of_expert};
 }
 
-/* A gated unit, from the sums of an item: `at` is the row of its gate. */
+/* A gated unit times the gate of its expert, from the sums of an item: `at` is the row of its
+ * gate. */
 template <class SHAPE>
-static __device__ __forceinline__ uint16_t gated_unit(const float *sums, int at, float2 bias,
-                                                      const struct decode_experts &p)
+static __device__ __forceinline__ float gated_unit(const float *sums, int at, float2 bias,
+                                                   float gate, const struct decode_experts &p)
 {
-    return half_bits(swiglu(sum_of_warps<true>(sums, at, SHAPE::TILES, 1) + bias.x,
-                            sum_of_warps<true>(sums, at + 1, SHAPE::TILES, 1) + bias.y, p.limit,
-                            p.alpha));
+    return gate * swiglu(sum_of_warps<true>(sums, at, SHAPE::TILES, 1) + bias.x,
+                         sum_of_warps<true>(sums, at + 1, SHAPE::TILES, 1) + bias.y, p.limit,
+                         p.alpha);
 }
 
 /* Grid: blocks that share the items of a token, tokens. Gated units are stored as FP16, the input
@@ -309,6 +312,7 @@ static __global__ void __maxnreg__(UP_REGISTERS)
     };
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ int ids[DECODE_ACTIVE_MAX];
+    __shared__ float gates[DECODE_ACTIVE_MAX]; /* behind the barrier of the first round */
     const int token = blockIdx.y, warp = threadIdx.x / WARP_LANES;
     char *fragments = (char *)shared + UP_WARPS * SHAPE::WARP_BYTES;
     float *sums = (float *)(fragments + fragments_bytes(p.up.n_units, 1));
@@ -319,6 +323,7 @@ static __global__ void __maxnreg__(UP_REGISTERS)
     float *y = HAS_SUMS && blockIdx.x == 0 ? p.y + token * p.n_columns : NULL;
     struct up_walk<SHAPE> walk;
     struct row_info info;
+    struct by_lane mine = {};
 
     walk_prepare(&walk, items, (char *)shared);
     materialize(row);
@@ -337,18 +342,21 @@ static __global__ void __maxnreg__(UP_REGISTERS)
             pdl_launch_dependents(); /* now: the next kernel reads the logits early */
         }
         if (HAS_SUMS && warp == 0)
-            topk_of_sums(ids, router, p, info, is_real ? p.n_experts : 0);
+            mine = topk_of_sums(ids, router, p, info, is_real ? p.n_experts : 0);
         else if (HAS_SUMS)
             norm_row(fragments, row, router, is_real ? y : NULL, p, info,
                      is_real ? p.n_columns : 0);
         else if (warp == 0)
-            (void)block_topk(ids, candidates_of(router_logits, is_real ? p.n_experts : 0),
-                             p.n_ranks);
+            mine =
+                block_topk(ids, candidates_of(router_logits, is_real ? p.n_experts : 0), p.n_ranks);
         else
             prefetch_row(fragments, row, is_real ? p.n_columns : 0, p.up.n_units);
         __syncthreads();
+        if (is_real)
+            walk_begin(&walk, items);
+        if (warp == 0)
+            store_gates(gates, mine, threadIdx.x, p.n_ranks);
     }
-    walk_begin(&walk, items);
     for (int first = 0; first < items.n; first += UP_ITEMS) {
         float *sums_of_round = sums + first / UP_ITEMS % BUFFERS * UP_ITEMS * ITEM_SUMS;
         const int end = min(items.n, first + UP_ITEMS), i = first + (int)threadIdx.x / GATED;
@@ -371,8 +379,10 @@ static __global__ void __maxnreg__(UP_REGISTERS)
             const float2 bias = pair_of_bits(p.bias_up, bias_bits);
             const int at = threadIdx.x % GATED * 2;
 
-            p.units[(token * p.n_ranks + rank) * p.n_units + unit] =
-                gated_unit<SHAPE>(from, at, bias, p);
+            const float number = gated_unit<SHAPE>(from, at, bias, gates[rank], p);
+
+            p.units[(token * p.n_ranks + rank) * p.n_units + unit] = half_bits(number);
+            poison_if_not_finite(p.poison, token, number);
         }
     }
     copy_wait<0>();

@@ -142,6 +142,16 @@ static __device__ __forceinline__ float gate_of_lane(const struct by_lane &mine,
     return mine.weight / sum;
 }
 
+/* The gates of the token's experts, by one warp. */
+static __device__ __forceinline__ void store_gates(float *gates, const struct by_lane &mine,
+                                                   int lane, int n_ranks)
+{
+    const float gate = gate_of_lane(mine, n_ranks);
+
+    if (lane < n_ranks)
+        gates[lane] = gate;
+}
+
 /* Top-k by one warp for its block, without the gates; a barrier must follow. */
 static __device__ __forceinline__ struct by_lane block_topk(int *ids, const struct candidates &c,
                                                             int n_ranks)

@@ -1,5 +1,6 @@
 /* The experts: one to four decode rows are processed row by row, up to 256 grouped by expert, and
  * prefill rows in tiles. The second matmul of decode rows also does the residual that follows. */
+#include "cuda/common/expert_sums.h"
 #include "cuda/program/fuse_internal.h"
 
 /* ---- decode rows ---- */
@@ -21,7 +22,7 @@ int64_t expert_grids_floats(const struct program *p, int n)
         if (p->ops[i].stage != STAGE_experts)
             continue;
         program_args(p, i, &args);
-        n_floats += has_expert_grid(&args.experts) ? 2 * args.experts.h.dim[1] : 0;
+        n_floats += has_expert_grid(&args.experts) ? expert_grid_floats(args.experts.h.dim[1]) : 0;
     }
     return n_floats;
 }
@@ -76,15 +77,21 @@ static struct decode_grouped grouped_of(const struct fuse *f, const struct exper
 {
     struct decode_grouped g = {.e = experts_of(f, a, router), .parts = a->parts.data};
 
+    g.e.poison = NULL; /* of the kernels of a few rows */
     decode_jobs_at(&g, workspace(f, WORKSPACE_jobs), DECODE_ROWS_MAX * a->ids.dim[1]);
     return g;
 }
 
-static bool fits(const struct fuse *f, const struct experts_args *a, const struct router_args *r)
+/* Whether all decode rows of these experts have integer sums: the sum of a row must not depend on
+ * the number of rows, so that either both kinds of kernels take the experts, or none. */
+static bool has_integer_sums(const struct fuse *f, const struct experts_args *a)
 {
-    struct decode_grouped g = grouped_of(f, a, r);
+    struct decode_grouped g;
 
-    return is_fused_batch(f) ? decode_down_fits(f->list, &g.e) : decode_grouped_fits(f->list, &g);
+    if (!has_expert_grid(a))
+        return false;
+    g = grouped_of(f, a, NULL);
+    return decode_down_fits(f->list, &g.e) && decode_grouped_fits(f->list, &g);
 }
 
 bool takes_experts(const struct fuse *f, int i, int router)
@@ -99,8 +106,7 @@ bool takes_experts(const struct fuse *f, int i, int router)
     op_args(f, router, &from);
     return from.router.ids.id == a->ids.id && from.router.gates.id == a->gates.id &&
            is_tuned(f, STAGE_experts, &a->w_up, f->n_rows, kernel) &&
-           is_tuned(f, STAGE_experts, &a->w_down, f->n_rows, kernel) && has_expert_grid(a) &&
-           fits(f, a, &from.router);
+           is_tuned(f, STAGE_experts, &a->w_down, f->n_rows, kernel) && has_integer_sums(f, a);
 }
 
 /* The residual after the experts at i, if nothing else reads their h; NULL: there is no such
@@ -150,6 +156,7 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     if (!launch_decode_up(f->list, &p))
         f->st = fail(OSP_EINTERNAL, "cuda: no experts' kernel for %d rows", f->n_rows);
     touch_up(f, i, a);
+    writes_workspace(f, WORKSPACE_poison);
     if (f->router == ROUTER_SUMS) {
         op_args(f, f->router_residual, &normed);
         reads_copy(f, i, WORKSPACE_router, router->router_logits.id);
@@ -166,6 +173,7 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
         p.x = residual->x.data;
     (void)launch_decode_down(f->list, &p);
     reads(f, i, &a->units);
+    reads_workspace(f, WORKSPACE_poison);
     if (f->router == ROUTER_SUMS)
         reads_copy(f, i, WORKSPACE_router, router->router_logits.id);
     else
@@ -194,6 +202,7 @@ static void launch_jobs(struct fuse *f, const struct experts_args *a,
     reads_workspace(f, WORKSPACE_jobs);
     reads_copy(f, f->op, WORKSPACE_rounded, a->y.id);
     touch_up(f, f->op, a);
+    writes_workspace(f, WORKSPACE_jobs); /* gates of entries that are poisoned */
     next_launch(f);
     (void)launch_decode_grouped_down(f->list, g);
     reads_workspace(f, WORKSPACE_jobs);
@@ -221,6 +230,7 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     launch_decode_expert_jobs(f->list, &g);
     if (has_topk) {
         reads(f, i, &a->ids);
+        reads(f, i, &a->gates);
     } else {
         reads(f, i, &from.router.router_logits);
         writes(f, router_op, &a->ids);
@@ -238,7 +248,6 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     launch_decode_combine(f->list, &g, &normed);
     reads_workspace(f, WORKSPACE_jobs);
     reads(f, i, &a->parts);
-    reads(f, i, &a->gates);
     if (residual == NULL) {
         writes(f, i, &a->h);
         return 1;
@@ -304,55 +313,6 @@ void touch_combine(struct fuse *f, const struct experts_args *a)
     next_launch(f);
 }
 
-/* The first n_rows rows, whose ids and gates are there, by the decode kernels; false: the decode
- * kernels do not support them. */
-static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, int n_rows)
-{
-    struct decode_grouped g;
-
-    if (!has_expert_grid(a) || n_rows > DECODE_ROWS_MAX)
-        return false;
-    g = grouped_of(f, a, NULL);
-    g.e.n_tokens = n_rows;
-    if (!decode_grouped_fits(f->list, &g))
-        return false;
-    f->product = (struct product_tensors){.x = a->y.id};
-    g.rows = rounded_rows(f, &a->y, n_rows);
-    launch_decode_expert_jobs(f->list, &g);
-    reads(f, f->op, &a->ids);
-    writes_workspace(f, WORKSPACE_jobs);
-    next_launch(f);
-    launch_jobs(f, a, &g);
-    launch_decode_combine(f->list, &g, &(struct decode_rows){0});
-    reads_workspace(f, WORKSPACE_jobs);
-    touch_combine(f, a);
-    return true;
-}
-
-/* The first n_rows rows, by kernels for rows of both phases. */
-static void launch_first(struct fuse *f, const struct experts_args *a, int n_rows)
-{
-    const struct tuning_row *row =
-        tuning_row_of(f, STAGE_experts, format_of(&a->w_up), PHASE_DECODE, n_rows);
-    struct grouped_experts e;
-
-    if (SET(row->kernel) & GEMM_KERNELS) { /* without batch invariance (order.h) */
-        prefill_experts(f, a, row, n_rows);
-        return;
-    }
-    if (row->kernel == KERNEL_DECODE_GROUPED && launch_grouped_rows(f, a, n_rows))
-        return;
-    group_experts(f, a, n_rows, &e);
-    f->product = (struct product_tensors){.x = a->y.id, .out = {a->units.id}, .is_listed = true};
-    matmul_launch(f, STAGE_experts, &e.up, &a->y);
-    f->product =
-        (struct product_tensors){.x = a->units.id, .out = {a->parts.id}, .is_listed = true};
-    matmul_launch(f, STAGE_experts, &e.down, &a->units);
-    launch_combine(f->list, a, &e.lists, n_rows);
-    reads_workspace(f, WORKSPACE_lists);
-    touch_combine(f, a);
-}
-
 static void skip_rows(struct tensor *t, int64_t n)
 {
     t->data = (char *)t->data + n * t->dim[1] * (int64_t)sizeof(float);
@@ -370,6 +330,75 @@ static struct experts_args experts_behind(const struct experts_args *a, int n)
     skip_rows(&rest.units, n * a->ids.dim[1]);
     skip_rows(&rest.parts, n * a->ids.dim[1]);
     return rest;
+}
+
+/* The first n_rows rows, up to DECODE_ROWS_MAX, whose FP16 numbers are `rows`. */
+static void launch_grouped_to_h(struct fuse *f, const struct experts_args *a, int n_rows,
+                                const uint16_t *rows)
+{
+    struct decode_grouped g = grouped_of(f, a, NULL);
+
+    g.e.n_tokens = n_rows;
+    g.rows = rows;
+    (void)decode_grouped_fits(f->list, &g); /* sets the number of rows per job */
+    next_launch(f);
+    launch_decode_expert_jobs(f->list, &g);
+    reads(f, f->op, &a->ids);
+    reads(f, f->op, &a->gates);
+    writes_workspace(f, WORKSPACE_jobs);
+    next_launch(f);
+    launch_jobs(f, a, &g);
+    launch_decode_combine(f->list, &g, &(struct decode_rows){0});
+    reads_workspace(f, WORKSPACE_jobs);
+    reads(f, f->op, &a->parts);
+    writes(f, f->op, &a->h);
+    next_launch(f);
+}
+
+/* The first n_rows rows, whose ids and gates are there, by the decode kernels; false: the decode
+ * kernels do not support them. */
+static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, int n_rows)
+{
+    const int64_t row_numbers = units_of(a->y.dim[1], UNIT_COLUMNS) * UNIT_COLUMNS;
+    const uint16_t *rows;
+
+    if (!has_integer_sums(f, a))
+        return false;
+    f->product = (struct product_tensors){.x = a->y.id};
+    rows = rounded_rows(f, &a->y, n_rows);
+    for (int first = 0; first < n_rows; first += DECODE_ROWS_MAX) {
+        const struct experts_args rest = experts_behind(a, first);
+        const int n_left = n_rows - first;
+
+        launch_grouped_to_h(f, &rest, n_left < DECODE_ROWS_MAX ? n_left : DECODE_ROWS_MAX,
+                            rows + first * row_numbers);
+    }
+    return true;
+}
+
+/* The first n_rows rows, by kernels for rows of both phases. */
+static void launch_first(struct fuse *f, const struct experts_args *a, int n_rows)
+{
+    const struct tuning_row *row =
+        tuning_row_of(f, STAGE_experts, format_of(&a->w_up), PHASE_DECODE, n_rows);
+    struct grouped_experts e;
+
+    if (SET(row->kernel) & GEMM_KERNELS) { /* without batch invariance (order.h) */
+        prefill_experts(f, a, row, n_rows);
+        return;
+    }
+    if (SET(row->kernel) & (SET(KERNEL_DECODE_ENTRIES) | SET(KERNEL_DECODE_GROUPED)) &&
+        launch_grouped_rows(f, a, n_rows))
+        return;
+    group_experts(f, a, n_rows, &e);
+    f->product = (struct product_tensors){.x = a->y.id, .out = {a->units.id}, .is_listed = true};
+    matmul_launch(f, STAGE_experts, &e.up, &a->y);
+    f->product =
+        (struct product_tensors){.x = a->units.id, .out = {a->parts.id}, .is_listed = true};
+    matmul_launch(f, STAGE_experts, &e.down, &a->units);
+    launch_combine(f->list, a, &e.lists, n_rows);
+    reads_workspace(f, WORKSPACE_lists);
+    touch_combine(f, a);
 }
 
 /* Processes decode rows and prefill rows separately if prefill rows have their own kernels. */

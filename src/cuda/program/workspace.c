@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cuda/common/expert_sums.h"
 #include "cuda/common/mxfp8.h"
 #include "cuda/program/plan.h"
 
@@ -224,7 +225,7 @@ static int64_t workspace_bytes(enum workspace w, const struct step_shape *s)
 /* Grids of the model's program and of its stages' programs. */
 static int64_t grids_bytes(const struct step_shape *s)
 {
-    return 2 * s->n_layers * expert_grid_bytes(s->width);
+    return 2 * s->n_layers * expert_grid_floats(s->width) * (int64_t)sizeof(float);
 }
 
 int64_t gpu_step_bytes(const struct step_shape *shape)

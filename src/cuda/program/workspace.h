@@ -83,12 +83,6 @@ static inline int64_t poison_bytes(void)
     return DECODE_FUSED_MAX * (int64_t)sizeof(int32_t);
 }
 
-/* Scales and units of n_columns columns, for one layer. */
-static inline int64_t expert_grid_bytes(int64_t n_columns)
-{
-    return 2 * n_columns * (int64_t)sizeof(float);
-}
-
 /* ---- lists of experts: entries are T*A ---- */
 
 static inline int64_t grouping_bytes(int64_t n_entries, int64_t n_experts)
@@ -126,7 +120,7 @@ static inline struct expert_lists expert_lists_at(void *data, int64_t n_entries,
 
 static inline int64_t decode_jobs_bytes(int64_t n_entries)
 {
-    return n_entries * (int64_t)(sizeof(struct decode_job) + sizeof(int32_t)) +
+    return n_entries * (int64_t)(sizeof(struct decode_job) + sizeof(int32_t) + sizeof(float)) +
            (int64_t)sizeof(int32_t);
 }
 
@@ -134,7 +128,8 @@ static inline void decode_jobs_at(struct decode_grouped *out, void *data, int64_
 {
     out->jobs = data;
     out->entry = (int32_t *)(out->jobs + n_entries);
-    out->n_jobs = out->entry + n_entries;
+    out->entry_gates = (float *)(out->entry + n_entries);
+    out->n_jobs = (int32_t *)(out->entry_gates + n_entries);
 }
 
 #endif
