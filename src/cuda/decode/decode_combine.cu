@@ -107,11 +107,27 @@ static __device__ __forceinline__ struct partials load_parts(const int32_t *part
     return regs;
 }
 
+/* sum += a rank's expert output. */
 static __device__ __forceinline__ void add_rank(struct partials *sum, const struct partials &part)
 {
 #pragma unroll
     for (int k = 0; k < NORM_PER_THREAD; k++)
         sum->at[k] += part.at[k];
+}
+
+/* The same for the first n_ranks of RANKS_AT_ONCE; all loads are in flight at once. */
+static __device__ __forceinline__ void add_ranks(struct partials *sum, const struct ranks &ranks,
+                                                 int n_ranks, int left)
+{
+    struct partials parts[RANKS_AT_ONCE];
+
+#pragma unroll
+    for (int i = 0; i < RANKS_AT_ONCE; i++)
+        parts[i] = load_parts(ranks.parts[i], left);
+#pragma unroll
+    for (int i = 0; i < RANKS_AT_ONCE; i++)
+        if (i < n_ranks)
+            add_rank(sum, parts[i]);
 }
 
 static __device__ __forceinline__ void store_normed(float *x, float *y, int i, float sum,
@@ -156,15 +172,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     pdl_launch_dependents();
 #pragma unroll 1
     for (int rank = 0; rank < p.e.n_ranks; rank += RANKS_AT_ONCE) {
-        struct partials parts[RANKS_AT_ONCE];
-
-#pragma unroll
-        for (int i = 0; i < RANKS_AT_ONCE; i++)
-            parts[i] = load_parts(ranks.parts[i], left);
-#pragma unroll
-        for (int i = 0; i < RANKS_AT_ONCE; i++)
-            if (rank + i < p.e.n_ranks)
-                add_rank(&partials, parts[i]);
+        add_ranks(&partials, ranks, p.e.n_ranks - rank, left);
         if (rank + RANKS_AT_ONCE < p.e.n_ranks)
             ranks = ranks_at(p, blockIdx.x, rank + RANKS_AT_ONCE);
     }

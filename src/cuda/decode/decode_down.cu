@@ -255,8 +255,10 @@ static inline HOST_DEVICE int down_set_bytes(int n_units)
 /* A thread's row of the block at its rank: (rank, row) of the block, in the order of threads. */
 enum { SET_ROWS = SET * BLOCK_ROWS };
 
-/* The sum of the slices of that row. They lie where the inputs of their first units were. */
-static __device__ __forceinline__ int32_t sum_of_slices(const char *fragments, int n_units)
+/* Adds the slices of that row, unless this is the warm-up pass. They lie where the inputs of their
+ * first units were. */
+static __device__ __forceinline__ void add_slices(int32_t *sums, const char *fragments, int n_units,
+                                                  bool is_real)
 {
     const int width = expert_slice_width(n_units);
     const int set = (int)threadIdx.x / SET_ROWS, i = (int)threadIdx.x % SET_ROWS;
@@ -267,7 +269,7 @@ static __device__ __forceinline__ int32_t sum_of_slices(const char *fragments, i
     for (int w = 0; w < RING_WARPS; w++)
         if (w * width < n_units)
             sum += ((const int32_t *)(from + w * width * UNIT_FRAGMENTS_BYTES))[i];
-    return sum;
+    sums[threadIdx.x] += is_real ? sum : 0;
 }
 
 /* The sum of the thread's row over ranks, a set at a time. */
@@ -389,21 +391,26 @@ static __device__ __forceinline__ void begin_rows(struct down_rows *rows, int32_
     }
 }
 
+static __device__ __forceinline__ float result_of(const struct down_rows &rows, const int32_t *sums,
+                                                  int n_ranks)
+{
+    return value_of_partials(sum_of_ranks(sums, n_ranks), rows.units[threadIdx.x]);
+}
+
 /* Grid: blocks of HALVES half tiles, tokens. */
 template <int STAGES, bool HAS_SUMS>
 static __global__ void __maxnreg__(DOWN_REGISTERS)
     down_kernel(const __grid_constant__ struct decode_experts p)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
-    __shared__ int ids[DECODE_ACTIVE_MAX];
+    __shared__ int ids[DECODE_ACTIVE_MAX], sums[DECODE_ACTIVE_MAX * BLOCK_ROWS];
     __shared__ float gates[DECODE_ACTIVE_MAX];
     __shared__ __align__(8) struct down_rows rows;
-    __shared__ int32_t sums[DECODE_ACTIVE_MAX * BLOCK_ROWS];
-    const int n_ranks = p.n_ranks, token = blockIdx.y, n_units = p.down.n_units;
+    const int n_ranks = p.n_ranks, token = blockIdx.y;
     const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int row = (int)(blockIdx.x * BLOCK_ROWS + threadIdx.x); /* of the first threads */
+    const int row = (int)(blockIdx.x * BLOCK_ROWS + threadIdx.x);
     const bool has_row = threadIdx.x < BLOCK_ROWS && row < p.down.n_rows;
-    const struct slice slice = slice_of(n_units, w);
+    const struct slice slice = slice_of(p.down.n_units, w);
     char *fragments = (char *)shared + RING_WARPS * STAGES * PAIRS * PAIR_BYTES;
     float before = 0.0f;
     int32_t poison = 0;
@@ -436,16 +443,11 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
         prefetch_sets(fragments, n_sets, p, token, is_real, slice);
         multiply_sets(fragments, n_sets, &walk, p, ids, is_real, tile_scales, rows.factors, slice);
         __syncthreads();
-        if (threadIdx.x < n_ranks * BLOCK_ROWS) {
-            const int32_t sum = sum_of_slices(fragments, n_units);
-
-            sums[threadIdx.x] += is_real ? sum : 0;
-        }
+        if (threadIdx.x < n_ranks * BLOCK_ROWS)
+            add_slices(sums, fragments, p.down.n_units, is_real);
         __syncthreads();
         if (has_row) {
-            const float sum =
-                before + poison_term(poison) +
-                value_of_partials(sum_of_ranks(sums, n_ranks), rows.units[threadIdx.x]);
+            const float sum = before + poison_term(poison) + result_of(rows, sums, n_ranks);
 
             if (is_real)
                 (p.x == NULL ? p.h : p.x)[token * p.n_columns + row] = sum;
