@@ -256,23 +256,22 @@ static inline HOST_DEVICE int down_set_bytes(int n_units)
 enum { SET_ROWS = SET * BLOCK_ROWS };
 
 /* Adds the slices of that row, unless this is the warm-up pass. They lie where the inputs of their
- * first units were. */
-static __device__ __forceinline__ void add_slices(int32_t *sums, const char *fragments, int n_units,
-                                                  bool is_real)
+ * first units were: a slice's bytes apart. */
+static __device__ __forceinline__ void add_slices(int32_t *sums, const char *fragments,
+                                                  int slice_bytes, int set_bytes, bool is_real)
 {
-    const int width = expert_slice_width(n_units);
-    const int set = (int)threadIdx.x / SET_ROWS, i = (int)threadIdx.x % SET_ROWS;
-    const char *from = fragments + set * down_set_bytes(n_units);
+    const char *from = fragments + (int)threadIdx.x / SET_ROWS * set_bytes +
+                       (int)threadIdx.x % SET_ROWS * (int)sizeof(int32_t);
     int32_t sum = 0;
 
 #pragma unroll
     for (int w = 0; w < RING_WARPS; w++)
-        if (w * width < n_units)
-            sum += ((const int32_t *)(from + w * width * UNIT_FRAGMENTS_BYTES))[i];
+        if (w * slice_bytes < set_bytes)
+            sum += *(const int32_t *)(from + w * slice_bytes);
     sums[threadIdx.x] += is_real ? sum : 0;
 }
 
-/* The sum of the thread's row over ranks, a set at a time. */
+/* The sum of a row over ranks, a set at a time. */
 static __device__ __forceinline__ int32_t sum_of_ranks(const int32_t *sums, int n_ranks)
 {
     int32_t sum = 0;
@@ -281,7 +280,7 @@ static __device__ __forceinline__ int32_t sum_of_ranks(const int32_t *sums, int 
     for (int first = 0; first < n_ranks; first += SET)
 #pragma unroll
         for (int i = 0; i < SET; i++) /* the array is padded to whole sets */
-            sum += first + i < n_ranks ? sums[(first + i) * BLOCK_ROWS + threadIdx.x] : 0;
+            sum += first + i < n_ranks ? sums[(first + i) * BLOCK_ROWS] : 0;
     return sum;
 }
 
@@ -367,9 +366,14 @@ static __device__ __forceinline__ int scales_offset(const struct decode_experts 
            half_number(p, j) % UNIT_HALVES / 2 * UNIT_BLOCKS * 2;
 }
 
-/* Static inputs of the block's rows. */
+/* What the block's rows need besides their slices. In shared memory: the kernel has no registers
+ * for it, and addresses that it computes are not moved in front of its passes. */
 struct down_rows {
-    float factors[BLOCK_ROWS], units[BLOCK_ROWS];
+    float factors[BLOCK_ROWS], units[BLOCK_ROWS]; /* static */
+    float before[BLOCK_ROWS];                     /* x, or 0 */
+    float *out;                                   /* of the first row */
+    int slice_bytes;                              /* of the inputs of a set */
+    int32_t poison;
 };
 
 /* Loads these, and starts the sums of the thread's row with the bias. */
@@ -380,6 +384,10 @@ static __device__ __forceinline__ void begin_rows(struct down_rows *rows, int32_
     const int rank = (int)threadIdx.x / BLOCK_ROWS, i = (int)threadIdx.x % BLOCK_ROWS;
     const int row = (int)blockIdx.x * BLOCK_ROWS + i;
 
+    if (threadIdx.x == 0) {
+        rows->out = (p.x == NULL ? p.h : p.x) + (int)blockIdx.y * p.n_columns + row;
+        rows->slice_bytes = expert_slice_width(p.down.n_units) * UNIT_FRAGMENTS_BYTES;
+    }
     if (rank >= p.n_ranks || row >= p.down.n_rows)
         return;
     const float scale = p.grid[row];
@@ -391,10 +399,25 @@ static __device__ __forceinline__ void begin_rows(struct down_rows *rows, int32_
     }
 }
 
+/* The result of the thread's row. */
 static __device__ __forceinline__ float result_of(const struct down_rows &rows, const int32_t *sums,
                                                   int n_ranks)
 {
-    return value_of_partials(sum_of_ranks(sums, n_ranks), rows.units[threadIdx.x]);
+    return rows.before[threadIdx.x] + poison_term(rows.poison) +
+           value_of_partials(sum_of_ranks(sums + threadIdx.x, n_ranks), rows.units[threadIdx.x]);
+}
+
+static __device__ __forceinline__ void store_before(struct down_rows *rows, float before,
+                                                    int32_t poison)
+{
+    rows->before[threadIdx.x] = before;
+    if (threadIdx.x == 0)
+        rows->poison = poison;
+}
+
+static __device__ __forceinline__ int rows_of_block(const struct decode_experts &p)
+{
+    return min((int)BLOCK_ROWS, p.down.n_rows - (int)(blockIdx.x * BLOCK_ROWS));
 }
 
 /* Grid: blocks of HALVES half tiles, tokens. */
@@ -408,12 +431,9 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
     __shared__ __align__(8) struct down_rows rows;
     const int n_ranks = p.n_ranks, token = blockIdx.y;
     const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int row = (int)(blockIdx.x * BLOCK_ROWS + threadIdx.x);
-    const bool has_row = threadIdx.x < BLOCK_ROWS && row < p.down.n_rows;
+    const bool has_row = (int)threadIdx.x < rows_of_block(p);
     const struct slice slice = slice_of(p.down.n_units, w);
     char *fragments = (char *)shared + RING_WARPS * STAGES * PAIRS * PAIR_BYTES;
-    float before = 0.0f;
-    int32_t poison = 0;
     struct down_walk<STAGES> walk;
     int tile_scales[HALVES];
 
@@ -436,24 +456,28 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
             pdl_wait();
             pdl_launch_dependents();
         }
-        if (is_real && has_row) {
-            poison = __ldcg(p.poison + token);
-            before = p.x == NULL ? 0.0f : __ldcg(p.x + token * p.n_columns + row);
-        }
+        const int32_t poison = is_real && has_row ? __ldcg(p.poison + token) : 0;
+        const float before =
+            is_real && has_row && p.x != NULL ? __ldcg(rows.out + threadIdx.x) : 0.0f;
+
         prefetch_sets(fragments, n_sets, p, token, is_real, slice);
+        if (has_row)
+            store_before(&rows, before, poison);
         multiply_sets(fragments, n_sets, &walk, p, ids, is_real, tile_scales, rows.factors, slice);
+        const int slice_bytes = rows.slice_bytes;
+
         __syncthreads();
         if (threadIdx.x < n_ranks * BLOCK_ROWS)
-            add_slices(sums, fragments, p.down.n_units, is_real);
+            add_slices(sums, fragments, slice_bytes, down_set_bytes(p.down.n_units), is_real);
         __syncthreads();
         if (has_row) {
-            const float sum = before + poison_term(poison) + result_of(rows, sums, n_ranks);
+            const float sum = result_of(rows, sums, n_ranks);
 
             if (is_real)
-                (p.x == NULL ? p.h : p.x)[token * p.n_columns + row] = sum;
+                __stcg(rows.out + threadIdx.x, sum);
         }
     }
-    if (poison != 0 && threadIdx.x == 0)
+    if (threadIdx.x == 0 && rows.poison != 0)
         reset_poison(p.poison + token, (int)gridDim.x);
     if (blockIdx.x == 0)
         store_topk(p, token, ids, gates);
