@@ -399,12 +399,16 @@ static __device__ __forceinline__ void begin_rows(struct down_rows *rows, int32_
     }
 }
 
-/* The result of the thread's row. */
-static __device__ __forceinline__ float result_of(const struct down_rows &rows, const int32_t *sums,
-                                                  int n_ranks)
+/* Stores the result of the thread's row, unless this is the warm-up pass. */
+static __device__ __forceinline__ void store_result(const struct down_rows &rows,
+                                                    const int32_t *sums, int n_ranks, bool is_real)
 {
-    return rows.before[threadIdx.x] + poison_term(rows.poison) +
-           value_of_partials(sum_of_ranks(sums + threadIdx.x, n_ranks), rows.units[threadIdx.x]);
+    const int32_t sum = sum_of_ranks(sums + threadIdx.x, n_ranks);
+    const float result = rows.before[threadIdx.x] + poison_term(rows.poison) +
+                         value_of_partials(sum, rows.units[threadIdx.x]);
+
+    if (is_real)
+        __stcg(rows.out + threadIdx.x, result);
 }
 
 static __device__ __forceinline__ void store_before(struct down_rows *rows, float before,
@@ -470,12 +474,8 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
         if (threadIdx.x < n_ranks * BLOCK_ROWS)
             add_slices(sums, fragments, slice_bytes, down_set_bytes(p.down.n_units), is_real);
         __syncthreads();
-        if (has_row) {
-            const float sum = result_of(rows, sums, n_ranks);
-
-            if (is_real)
-                __stcg(rows.out + threadIdx.x, sum);
-        }
+        if (has_row)
+            store_result(rows, sums, n_ranks, is_real);
     }
     if (threadIdx.x == 0 && rows.poison != 0)
         reset_poison(p.poison + token, (int)gridDim.x);
