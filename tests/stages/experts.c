@@ -41,6 +41,21 @@ static struct experts_args some_experts(int T, int E, int A, int C, int F, enum 
                                  .parts = SHAPED(DTYPE_F32, T * A, C)};
 }
 
+/* Gates as a softmax leaves them: not negative, and 1 in all. */
+static void normalize_gates(struct tensor *gates)
+{
+    const int64_t T = gates->dim[0], A = gates->dim[1];
+
+    for (int64_t t = 0; t < T; t++) {
+        float *row = (float *)gates->data + t * A, sum = 0;
+
+        for (int64_t i = 0; i < A; i++)
+            sum += row[i] = fabsf(row[i]);
+        for (int64_t i = 0; i < A; i++)
+            row[i] /= sum;
+    }
+}
+
 static void drop_experts(struct experts_args *a)
 {
     drop(&a->h), drop(&a->y), drop(&a->ids), drop(&a->gates), drop(&a->w_up), drop(&a->b_up);
@@ -99,6 +114,7 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
     struct experts_args ours;
 
     a.w_up.layout = a.w_down.layout = layout;
+    normalize_gates(&a.gates);
     for (int i = 0; i < T * A; i++)
         ((int32_t *)a.ids.data)[i] = chosen(spread, i / A, i % A, E);
     ours = on_device(&a);
@@ -124,6 +140,8 @@ void check_experts(void)
             check_experts_case(T, 4, 4, 33, 21, DTYPE_BF16, LAYOUT_ROWS, (enum spread)spread);
             check_experts_case(T, 6, 3, 64, 160, DTYPE_MXFP4, LAYOUT_ROWS, (enum spread)spread);
         }
+    if (under.is_in_worker && under.mixture == ALL_GENERATED)
+        check_expert_sums();
 }
 
 void time_experts(int T)

@@ -164,6 +164,7 @@ void check_attn(void);
 void check_attn_out(void);
 void check_router(void);
 void check_experts(void);
+void check_expert_sums(void); /* of a GPU */
 void check_logits(void);
 void check_sample(void);
 
