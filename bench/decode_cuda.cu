@@ -7,6 +7,7 @@
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
  *         build/obj/src/cuda/decode/decode_{qkv,out,matmul,up,down}.cu.o \
  *         build/obj/src/cuda/attention/attn_{decode,one_block,window}.cu.o \
+ *         build/obj/src/cuda/weights/expert_grid.cu.o \
  *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <cstdio>
@@ -19,8 +20,9 @@ extern "C" {
 #include "backend/kv_page.h"
 }
 #include "cuda/attention/attn.h"
-#include "cuda/decode/decode.h"
+#include "cuda/common/expert_sums.h"
 #include "cuda/common/layout.h"
+#include "cuda/decode/decode.h"
 
 enum {
     WIDTH = 2880,
@@ -73,11 +75,12 @@ static float *zeros(int64_t n)
 
 struct layer {
     char *qkv, *o, *router, *up, *down, *norm, *bias, *pages;
+    float *grid;
 };
 
 static struct layer layers[LAYERS];
 static float *x, *y, *q, *att, *router_logits, *gates, *h, *cos_sin, *sinks;
-static int32_t *ids;
+static int32_t *ids, *poison;
 static uint16_t *gated;
 static uint64_t *n_read, *sums;
 static char *merge_bufs;
@@ -117,6 +120,19 @@ static void make_batch(int n_tokens, int n_rows)
     CHECK(cudaMemcpy((void *)batch_device, b, (size_t)b->size_bytes, cudaMemcpyHostToDevice));
 }
 
+/* Scales of the integer sums of a layer's experts. */
+static float *grid_of(const struct layer *l)
+{
+    struct experts_args a = {};
+    float *grid = zeros(expert_grid_floats(WIDTH));
+
+    a.w_down = {DTYPE_MXFP4, 3, {EXPERTS, WIDTH, WIDTH}, l->down, NULL, LAYOUT_PACKED};
+    a.b_down = {DTYPE_BF16, 2, {EXPERTS, WIDTH}, l->bias, NULL, LAYOUT_PACKED};
+    a.limit = 7.0f, a.alpha = 1.702f;
+    launch_expert_grid(0, grid, &a);
+    return grid;
+}
+
 static void make_layers(int n_tokens, int n_rows)
 {
     const int64_t n_pages = (int64_t)n_rows * ((n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS);
@@ -134,11 +150,13 @@ static void make_layers(int n_tokens, int n_rows)
         l->bias = alloc_filled(EXPERTS * BF16_UNIT_BYTES * 90, 4, false, i * 8 + 7);
         l->pages =
             alloc_filled(n_pages * kv_page_bytes(DTYPE_BF16, KV_HEADS, HEAD), 4, false, i * 8 + 8);
+        l->grid = grid_of(l);
     }
     x = (float *)alloc_filled(ROWS_MAX * WIDTH * 4, 4, false, 1000);
     y = zeros(ROWS_MAX * WIDTH), h = zeros(ROWS_MAX * WIDTH), q = zeros(ROWS_MAX * ATT);
     att = zeros(ROWS_MAX * ATT), router_logits = zeros(ROWS_MAX * EXPERTS);
     gates = zeros(ROWS_MAX * ACTIVE), ids = (int32_t *)zeros(ROWS_MAX * ACTIVE);
+    poison = (int32_t *)zeros(ROWS_MAX);
     gated = (uint16_t *)zeros(ROWS_MAX * ACTIVE * WIDTH), n_read = (uint64_t *)zeros(2);
     cos_sin = (float *)alloc_filled(ROWS_MAX * HEAD * 4, 4, false, 1001), sinks = zeros(HEADS);
     sums = (uint64_t *)zeros(DECODE_FUSED_MAX * 2 * ROUTER_ROW_SUMS + 1024);
@@ -230,6 +248,7 @@ static struct decode_experts experts_of(const struct layer *l, int n_rows, bool 
     p.gates = gates;
     p.n_read = n_read, p.n_tokens = n_rows, p.n_ranks = ACTIVE, p.n_experts = EXPERTS;
     p.n_columns = WIDTH, p.n_units = WIDTH, p.limit = 7.0f, p.alpha = 1.702f;
+    p.grid = l->grid, p.poison = poison;
     if (has_sums)
         p.topk_input = {sums, x, bf16(l->norm, WIDTH), bf16(l->bias + 131072, EXPERTS), 1e-5f};
     return p;
