@@ -341,55 +341,66 @@ static __device__ __forceinline__ void write_item(float *sums, const float acc[U
             }
 }
 
-/* What the storing warp loads for an item besides bias_bits(). */
-struct item_info {
-    float gate;   /* of entry `lane` */
-    float2 scale; /* down: of the lane's two columns */
-};
-
-template <bool IS_UP>
-static __device__ __forceinline__ struct item_info info_of(const struct decode_grouped &p,
-                                                           const struct item &item)
+/* The gate of entry `lane` of an item. */
+static __device__ __forceinline__ float lane_gate(const struct decode_grouped &p,
+                                                  const struct item &item)
 {
-    const int lane = threadIdx.x % WARP_LANES, row = item.row * UNIT_ROWS + lane * 2;
-    struct item_info info = {0.0f, make_float2(0.0f, 0.0f)};
+    const int lane = threadIdx.x % WARP_LANES;
 
-    if (lane < item.n)
-        info.gate = __ldcg(p.entry_gates + item.first + lane);
-    if (!IS_UP && row < p.e.n_columns)
-        info.scale = *(const float2 *)(p.e.grid + row);
-    return info;
+    return lane < item.n ? __ldcg(p.entry_gates + item.first + lane) : 0.0f;
+}
+
+/* Down: the scales of this lane's two columns. */
+static __device__ __forceinline__ float2 lane_scales(const struct decode_grouped &p,
+                                                     const struct item &item)
+{
+    const int column = item.row * UNIT_ROWS + (int)threadIdx.x % WARP_LANES * 2;
+
+    return column < p.e.n_columns ? *(const float2 *)(p.e.grid + column) : make_float2(0, 0);
+}
+
+/* The gates of an item's entries in shared memory, where the warp has the scales of a unit while it
+ * multiplies. (With shuffles in place of it the loop over tokens is not unrolled.) */
+static __device__ __forceinline__ const float *keep_gates(char *shared, float gate)
+{
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    float *gates = (float *)(shared + warp * WARP_BYTES + SCALES_AT);
+
+    __syncwarp();
+    gates[lane] = gate;
+    __syncwarp();
+    return gates;
 }
 
 /* Stores the results of an item, by one warp: gated units as FP16, or sums of expert outputs. */
 template <bool IS_UP>
 static __device__ __forceinline__ void store_item(const struct decode_grouped &p,
                                                   const struct item &item, const float *sums,
-                                                  uint2 bits, const struct item_info &info)
+                                                  uint2 bits, const float *gates, float2 scale)
 {
     const float2 bias = pair_of_bits(IS_UP ? p.e.bias_up : p.e.bias_down, bits);
     const int pair = threadIdx.x % WARP_LANES, column = item.row * PAIRS + pair; /* in pairs */
-    const bool is_there = column < (IS_UP ? p.e.n_units : p.e.n_columns / 2);
 
+    if (column >= (IS_UP ? p.e.n_units : p.e.n_columns / 2))
+        return;
+#pragma unroll(IS_UP ? 2 : 4)
     for (int token = 0; token < item.n; token++) {
-        const float gate = __shfl_sync(ALL_LANES, info.gate, token);
+        const float gate = gates[token];
         const int entry = item.first + token;
 
         if (IS_UP) {
             const float2 sum = pair_of_sums(sums, token, pair);
             const float unit = gate * swiglu(sum.x + bias.x, sum.y + bias.y, p.e.limit, p.e.alpha);
 
-            if (is_there)
-                p.e.units[entry * p.e.n_units + column] = half_bits(unit);
-            if (is_there && !isfinite(unit))
+            p.e.units[entry * p.e.n_units + column] = half_bits(unit);
+            if (!isfinite(unit))
                 p.entry_gates[entry] = unit * 0.0f; /* NaN */
         } else {
             const int2 sum = pair_of_partials(sums, token, pair);
 
-            if (is_there)
-                ((int2 *)(p.parts + entry * p.e.n_columns))[column] =
-                    make_int2(sum.x + bias_partial(gate, bias.x, info.scale.x),
-                              sum.y + bias_partial(gate, bias.y, info.scale.y));
+            ((int2 *)(p.parts + entry * p.e.n_columns))[column] =
+                make_int2(sum.x + bias_partial(gate, bias.x, scale.x),
+                          sum.y + bias_partial(gate, bias.y, scale.y));
         }
     }
 }
@@ -474,12 +485,13 @@ static __device__ __forceinline__ struct item recorded_item(const struct walk *w
 template <bool IS_UP>
 static __device__ __forceinline__ void
 store_buffer(const struct buffer_barrier &m, const struct decode_grouped &p,
-             const struct item &item, const float *sums, uint2 bias)
+             const struct item &item, char *shared, const float *sums, uint2 bias)
 {
-    const struct item_info info = info_of<IS_UP>(p, item);
+    const float2 scale = IS_UP ? make_float2(0, 0) : lane_scales(p, item);
+    const float gate = lane_gate(p, item);
 
     barrier_wait(m.full + m.buffer * 8, m.phase_bit % 2);
-    store_item<IS_UP>(p, item, sums, bias, info);
+    store_item<IS_UP>(p, item, sums, bias, keep_gates(shared, gate), scale);
     barrier_arrive(m.empty + m.buffer * 8);
 }
 
@@ -539,7 +551,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
         write_item<IS_UP>(sums, acc, eighth_of(item.row), item.n);
         barrier_arrive(buffer_barrier.full + buffer_barrier.buffer * 8);
         if (stores)
-            store_buffer<IS_UP>(buffer_barrier, p, item, sums, bias);
+            store_buffer<IS_UP>(buffer_barrier, p, item, (char *)shared, sums, bias);
         buffer_release(&buffer_barrier);
     }
     copy_wait<0>();
