@@ -16,7 +16,8 @@
  * Column c of the output has a static scale, a power of two, and unit[c] = 1 / scale[c]. They are
  * computed from the weights of all experts when a program is compiled (weights/expert_grid.cu).
  * Multiplication by a power of two is exact, so a kernel may also multiply the block scales of the
- * column's weights in place of the slice.
+ * column's weights in place of the slice. (Only float32 subnormals would differ; the largest scale
+ * makes of them less than 2^-29.)
  *
  * No sum overflows. expert_scale() returns the largest power of two, within limits, with
  *
