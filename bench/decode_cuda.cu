@@ -2,10 +2,10 @@
  * one CUDA graph of dependent launches in the order of a decode step. Prints us per layer for the
  * selected parts: q (norm, QKV, KV pages), a (attention), p (output projection and router) or o
  * (output projection) and r (router), u (up) and d (down; the top-k uses the router sums of p if p
- * is selected).
+ * is selected), or e (both products of the experts in one kernel, one row).
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
- *         build/obj/src/cuda/decode/decode_{qkv,out,matmul,up,down}.cu.o \
+ *         build/obj/src/cuda/decode/decode_{qkv,out,matmul,up,down,experts}.cu.o \
  *         build/obj/src/cuda/attention/attn_{decode,one_block,window}.cu.o \
  *         build/obj/src/cuda/weights/expert_grid.cu.o \
  *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
@@ -83,6 +83,7 @@ static float *x, *y, *q, *att, *router_logits, *gates, *h, *cos_sin, *sinks;
 static int32_t *ids, *poison;
 static uint16_t *gated;
 static uint64_t *n_read, *sums;
+static int32_t *expert_sums;
 static char *merge_bufs;
 static struct batch *batch_host;
 static const struct batch *batch_device;
@@ -160,6 +161,7 @@ static void make_layers(int n_tokens, int n_rows)
     gated = (uint16_t *)zeros(ROWS_MAX * ACTIVE * WIDTH), n_read = (uint64_t *)zeros(2);
     cos_sin = (float *)alloc_filled(ROWS_MAX * HEAD * 4, 4, false, 1001), sinks = zeros(HEADS);
     sums = (uint64_t *)zeros(DECODE_FUSED_MAX * 2 * ROUTER_ROW_SUMS + 1024);
+    expert_sums = (int32_t *)zeros(WIDTH);
     merge_bufs = (char *)zeros(ROWS_MAX * KV_HEADS * (int64_t)ATTN_MERGE_BYTES / 4);
 }
 
@@ -168,10 +170,18 @@ static struct decode_vector bf16(const void *data, int n)
     return {data, VECTOR_BF16, n};
 }
 
-static struct decode_rows normed_x(const struct layer *l)
+/* Those of the layer before, whose units are taken from this layer: their size matters only. */
+static struct expert_sums sums_of_experts(const struct layer *l)
+{
+    return {expert_sums, l->grid + WIDTH, poison};
+}
+
+static struct decode_rows normed_x(const struct layer *l, bool has_expert_sums)
 {
     struct decode_rows rows = {};
 
+    if (has_expert_sums)
+        rows.sums = sums_of_experts(l);
     rows.x = x, rows.n = WIDTH, rows.norm = bf16(l->norm, WIDTH), rows.eps = 1e-5f, rows.y = y;
     return rows;
 }
@@ -183,13 +193,13 @@ static struct decode_matrix matrix(const char *units, int64_t matrix_bytes, int 
             (int32_t)units_of(n_columns, UNIT_COLUMNS)};
 }
 
-static struct decode_qkv qkv_of(const struct layer *l, int n_rows)
+static struct decode_qkv qkv_of(const struct layer *l, int n_rows, bool has_expert_sums)
 {
     struct decode_qkv p = {};
     const int heads[3] = {HEADS, KV_HEADS, KV_HEADS};
     const char *at = l->qkv;
 
-    p.rows = normed_x(l);
+    p.rows = normed_x(l, has_expert_sums);
     for (int i = 0; i < 3; i++) {
         p.units[i] = (const unsigned char *)at;
         p.bias[i] = bf16(l->bias + i * 16384, heads[i] * HEAD);
@@ -214,7 +224,7 @@ static struct decode_matmul o_of(const struct layer *l, int n_rows)
     return p;
 }
 
-static struct decode_out out_of(const struct layer *l, int n_rows)
+static struct decode_out out_of(const struct layer *l, int n_rows, bool has_expert_sums)
 {
     struct decode_out o = {};
 
@@ -222,6 +232,8 @@ static struct decode_out out_of(const struct layer *l, int n_rows)
     o.router = matrix(l->router, 0, EXPERTS, WIDTH);
     o.norm = bf16(l->norm, WIDTH);
     o.sums = sums;
+    if (has_expert_sums)
+        o.expert = sums_of_experts(l);
     return o;
 }
 
@@ -229,7 +241,7 @@ static struct decode_matmul router_of(const struct layer *l, int n_rows)
 {
     struct decode_matmul p = {};
 
-    p.rows = normed_x(l);
+    p.rows = normed_x(l, false);
     p.w = matrix(l->router, 0, EXPERTS, WIDTH);
     p.bias = bf16(l->bias + 131072, EXPERTS);
     p.out = router_logits, p.out_width = EXPERTS, p.n_tokens = n_rows, p.is_exact = true;
@@ -248,7 +260,7 @@ static struct decode_experts experts_of(const struct layer *l, int n_rows, bool 
     p.gates = gates;
     p.n_read = n_read, p.n_tokens = n_rows, p.n_ranks = ACTIVE, p.n_experts = EXPERTS;
     p.n_columns = WIDTH, p.n_units = WIDTH, p.limit = 7.0f, p.alpha = 1.702f;
-    p.grid = l->grid, p.poison = poison;
+    p.grid = l->grid, p.poison = poison, p.sums = expert_sums;
     if (has_sums)
         p.topk_input = {sums, x, bf16(l->norm, WIDTH), bf16(l->bias + 131072, EXPERTS), 1e-5f};
     return p;
@@ -284,23 +296,26 @@ static void launch_layer(struct launch_list *list, int i, const char *parts, int
 {
     const struct layer *l = &layers[i];
     const struct decode_experts e = experts_of(l, n_rows, strchr(parts, 'p') != NULL);
+    const bool has_expert_sums = strchr(parts, 'e') != NULL;
 
     for (const char *part = parts; *part != '\0'; part++) {
         bool is_done = true;
 
         if (*part == 'q') {
-            const struct decode_qkv p = qkv_of(l, n_rows);
+            const struct decode_qkv p = qkv_of(l, n_rows, has_expert_sums);
             is_done = launch_decode_qkv(list, &p);
         } else if (*part == 'a' || *part == 'f' || *part == 'w') {
             const bool is_full = *part == 'f' || (*part == 'a' && i % 2 == 1);
             const struct attn_launch p = attn_of(l, n_tokens, n_rows, is_full ? 0 : WINDOW);
             launch_attn_decode(list, &p);
         } else if (*part == 'p') {
-            const struct decode_out p = out_of(l, n_rows);
+            const struct decode_out p = out_of(l, n_rows, has_expert_sums);
             is_done = launch_decode_out(list, &p);
         } else if (*part == 'o' || *part == 'r') {
             const struct decode_matmul p = *part == 'o' ? o_of(l, n_rows) : router_of(l, n_rows);
             is_done = launch_decode_matmul(list, &p);
+        } else if (*part == 'e') {
+            is_done = launch_decode_experts_row(list, &e);
         } else {
             is_done = *part == 'u' ? launch_decode_up(list, &e) : launch_decode_down(list, &e);
         }
@@ -325,7 +340,7 @@ static void measure(cudaStream_t stream, const char *parts, int n_tokens, int n_
 int main(int argc, char **argv)
 {
     const int n_tokens = argc > 1 ? atoi(argv[1]) : 2048, n_rows = argc > 2 ? atoi(argv[2]) : 1;
-    static const char *const all[] = {"qapud", "qwp", "qfp"};
+    static const char *const all[] = {"qapud", "qape", "qwp", "qfp"};
     cudaStream_t stream;
 
     if (n_tokens < 1 || n_rows < 1 || n_rows > ROWS_MAX) {
@@ -336,7 +351,7 @@ int main(int argc, char **argv)
     make_batch(n_tokens, n_rows);
     make_layers(n_tokens, n_rows);
     CHECK(cudaDeviceSynchronize());
-    for (int i = 3; i < (argc > 3 ? argc : 6); i++)
+    for (int i = 3; i < (argc > 3 ? argc : 7); i++)
         measure(stream, argc > 3 ? argv[i] : all[i - 3], n_tokens, n_rows);
     return 0;
 }

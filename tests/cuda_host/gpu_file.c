@@ -28,7 +28,9 @@ static bool find_kernel(void *ctx, const void *function, const char *name,
         if (is_name(file->kernels[i].name, name)) {
             *out = (struct kernel_desc){.binary_version = 10 * file->gpu.major + file->gpu.minor,
                                         .static_shared_bytes = file->kernels[i].static_shared_bytes,
-                                        .max_clusters = cluster != NULL ? file->clusters : 0};
+                                        .max_clusters = cluster == NULL         ? 0
+                                                        : cluster->n_blocks <= 4 ? file->clusters_of_4
+                                                                                 : file->clusters};
             return true;
         }
     return false;
@@ -47,6 +49,7 @@ static bool read_limit(struct gpu_file *out, const char *line)
         {"shared_per_sm %d", &out->gpu.shared_per_sm},
         {"shared_reserved %d", &out->gpu.shared_reserved},
         {"clusters %d", &out->clusters},
+        {"clusters_of_4 %d", &out->clusters_of_4},
     };
 
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)

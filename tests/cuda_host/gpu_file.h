@@ -9,7 +9,8 @@ enum { GPU_FILE_KERNELS_MAX = 512, GPU_FILE_NAME_BYTES = 160 };
 
 struct gpu_file {
     struct gpu_desc gpu; /* its ctx is this struct, which stays where it is */
-    int clusters;        /* of a kernel that asks, at once */
+    int clusters;        /* of eight blocks, of a kernel that asks, at once */
+    int clusters_of_4;   /* the same of four blocks or fewer */
     int n;
     struct {
         char name[GPU_FILE_NAME_BYTES];

@@ -32,6 +32,11 @@ static __device__ __forceinline__ void materialize(int &number)
     asm volatile("" : "+r"(number));
 }
 
+static __device__ __forceinline__ void materialize(uint32_t &number)
+{
+    asm volatile("" : "+r"(number));
+}
+
 static __device__ __forceinline__ void materialize(float &number)
 {
     asm volatile("" : "+f"(number));

@@ -42,6 +42,13 @@ struct decode_vector {
     int32_t n; /* elements, or, if packed, units in a row */
 };
 
+/* The experts' output of one row, which x does not include yet: x + sums[c] * unit[c]. */
+struct expert_sums {
+    int32_t *sums;     /* (n); NULL: none */
+    const float *unit; /* (n); NULL: the contents of sums are undefined */
+    int32_t *poison;   /* (1): not 0: the row is NaN */
+};
+
 /* Inputs of a GEMM. */
 struct decode_rows {
     const float *x;        /* rows of n floats */
@@ -50,6 +57,7 @@ struct decode_rows {
     struct decode_vector norm; /* RMSNorm of the rows; VECTOR_NONE: no norm */
     float eps;
     float *y; /* the normalized rows are also stored here; NULL: they are not stored */
+    struct expert_sums sums; /* one row with a norm: x lacks these */
 };
 
 /* out[token][row] = w[row] . x[token] + bias[row], or out += that. */
@@ -86,6 +94,7 @@ struct decode_out {
     struct decode_matrix router;
     struct decode_vector norm; /* F32 or BF16 */
     uint64_t *sums;            /* (T, ROUTER_ROW_SUMS): accumulated */
+    struct expert_sums expert; /* one row: added to x as well, and set to zero */
 };
 bool launch_decode_out(struct launch_list *list, const struct decode_out *p);
 /* Sets all sums to zero. */
@@ -216,7 +225,14 @@ struct decode_experts {
                         * common/expert_sums.h */
     int32_t *poison;   /* (T): rows with a unit that is not finite (expert_sums.cuh); 0 between
                         * steps; not used by the grouped kernels */
+    int32_t *sums;     /* (n_columns): launch_decode_experts_row() */
 };
+/* Both products of one row whose router sums are known; adds to p->sums. Returns false if the GPU
+ * does not run all clusters of the kernel at once. */
+bool launch_decode_experts_row(struct launch_list *list, const struct decode_experts *p);
+/* x += the sums. */
+void launch_add_expert_sums(struct launch_list *list, float *x, int n,
+                            const struct expert_sums *sums);
 bool launch_decode_up(struct launch_list *list, const struct decode_experts *p);
 bool launch_decode_down(struct launch_list *list, const struct decode_experts *p);
 bool decode_down_fits(struct launch_list *list, const struct decode_experts *p);

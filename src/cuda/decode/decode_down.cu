@@ -225,7 +225,7 @@ static __device__ __forceinline__ void multiply_set(float acc[PAIRS][HALVES][4],
 
 /* Stores the partials of a warp's slice: (rank of the set, row of the block). */
 static __device__ __forceinline__ void
-store_halves(int32_t *sums, const float acc[PAIRS][HALVES][4], const float factors[BLOCK_ROWS])
+store_halves(int32_t *sums, const float acc[PAIRS][HALVES][4], const float scales[BLOCK_ROWS])
 {
     const int lane = threadIdx.x % WARP_LANES, which = lane / HALF_LANES;
     const int first = lane % HALF_LANES / 4 * 2;
@@ -233,7 +233,8 @@ store_halves(int32_t *sums, const float acc[PAIRS][HALVES][4], const float facto
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < HALVES; j++) {
-        const float2 factor = *(const float2 *)(factors + j * HALF_ROWS + first);
+        const float2 scale = *(const float2 *)(scales + j * HALF_ROWS + first);
+        const float2 factor = make_float2(slice_factor(scale.x), slice_factor(scale.y));
 
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
@@ -255,20 +256,20 @@ static inline HOST_DEVICE int down_set_bytes(int n_units)
 /* A thread's row of the block at its rank: (rank, row) of the block, in the order of threads. */
 enum { SET_ROWS = SET * BLOCK_ROWS };
 
-/* Adds the slices of that row, unless this is the warm-up pass. They lie where the inputs of their
- * first units were: a slice's bytes apart. */
+/* Adds the slices of that row to its bias. They lie where the inputs of their first units were: a
+ * slice's bytes apart. */
 static __device__ __forceinline__ void add_slices(int32_t *sums, const char *fragments,
-                                                  int slice_bytes, int set_bytes, bool is_real)
+                                                  int slice_bytes, int set_bytes, int32_t bias)
 {
     const char *from = fragments + (int)threadIdx.x / SET_ROWS * set_bytes +
                        (int)threadIdx.x % SET_ROWS * (int)sizeof(int32_t);
-    int32_t sum = 0;
+    int32_t sum = bias;
 
 #pragma unroll
     for (int w = 0; w < RING_WARPS; w++)
         if (w * slice_bytes < set_bytes)
             sum += *(const int32_t *)(from + w * slice_bytes);
-    sums[threadIdx.x] += is_real ? sum : 0;
+    sums[threadIdx.x] = sum;
 }
 
 /* The sum of a row over ranks, a set at a time. */
@@ -321,7 +322,7 @@ multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
         }
         walk_fill(walk, p, ids, slot);
         walk->slot = walk->slot + 1 == STAGES ? 0 : walk->slot + 1;
-        if (unit >= 0)
+        if (unit >= 0 && slice.n > 0)
             multiply_set(acc, words, scales, inputs + unit * UNIT_FRAGMENTS_BYTES);
     }
 }
@@ -332,7 +333,7 @@ template <int STAGES>
 static __device__ __forceinline__ void
 multiply_sets(char *fragments, int n_sets, struct down_walk<STAGES> *walk,
               const struct decode_experts &p, const int *ids, bool is_real,
-              const int tile_scales[HALVES], const float factors[BLOCK_ROWS],
+              const int tile_scales[HALVES], const float scales[BLOCK_ROWS],
               const struct slice &slice)
 {
 #pragma unroll 1
@@ -342,8 +343,12 @@ multiply_sets(char *fragments, int n_sets, struct down_walk<STAGES> *walk,
         float acc[PAIRS][HALVES][4];
 
         multiply_units(acc, walk, p, ids, is_real, tile_scales, inputs, slice);
+        if (!is_real) { /* for the copies of begin_rows(), the oldest, of all threads */
+            copy_wait<STAGES>();
+            __syncthreads();
+        }
         if (slice.n > 0)
-            store_halves((int32_t *)inputs, acc, factors);
+            store_halves((int32_t *)inputs, acc, scales);
     }
 }
 
@@ -369,34 +374,80 @@ static __device__ __forceinline__ int scales_offset(const struct decode_experts 
 /* What the block's rows need besides their slices. In shared memory: the kernel has no registers
  * for it, and addresses that it computes are not moved in front of its passes. */
 struct down_rows {
-    float factors[BLOCK_ROWS], units[BLOCK_ROWS]; /* static */
-    float before[BLOCK_ROWS];                     /* x, or 0 */
-    float *out;                                   /* of the first row */
-    int slice_bytes;                              /* of the inputs of a set */
+    float scales[BLOCK_ROWS], units[BLOCK_ROWS];         /* static */
+    uint32_t bias_words[DECODE_ACTIVE_MAX * BLOCK_ROWS]; /* (rank, row): words that have the bias */
+    float before[BLOCK_ROWS];                            /* x, or 0 */
+    float *out;                                          /* of the first row */
+    int slice_bytes;                                     /* of the inputs of a set */
     int32_t poison;
 };
 
-/* Loads these, and starts the sums of the thread's row with the bias. */
-static __device__ __forceinline__ void begin_rows(struct down_rows *rows, int32_t *sums,
-                                                  const struct decode_experts &p, const int *ids,
-                                                  const float *gates)
+static __device__ __forceinline__ void copy_word(void *to, const void *from)
+{
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
+}
+
+/* The aligned word with element i of vector `matrix`, which is not VECTOR_NONE. */
+static __device__ __forceinline__ const uint32_t *word_with(const struct decode_vector &v,
+                                                            int matrix, int i)
+{
+    return v.kind == VECTOR_F32 ? (const uint32_t *)v.data + matrix * v.n + i
+                                : (const uint32_t *)v.data + upper_at(v, matrix, i) / 2;
+}
+
+static __device__ __forceinline__ float value_in_word(const struct decode_vector &v, uint32_t word,
+                                                      int matrix, int i)
+{
+    if (v.kind == VECTOR_NONE)
+        return 0.0f;
+    return __uint_as_float(v.kind == VECTOR_F32              ? word
+                           : upper_at(v, matrix, i) % 2 == 0 ? word << 16
+                                                             : word & 0xFFFF0000u);
+}
+
+/* The row of the thread's rank and row, or past the end of the matrix. */
+static __device__ __forceinline__ int row_of_thread(void)
+{
+    return (int)(blockIdx.x * BLOCK_ROWS + threadIdx.x % BLOCK_ROWS);
+}
+
+/* Starts to load these, without waiting for them: the first weights are asked for next. */
+static __device__ __forceinline__ void begin_rows(struct down_rows *rows,
+                                                  const struct decode_experts &p, const int *ids)
 {
     const int rank = (int)threadIdx.x / BLOCK_ROWS, i = (int)threadIdx.x % BLOCK_ROWS;
-    const int row = (int)blockIdx.x * BLOCK_ROWS + i;
+    const int row = row_of_thread();
 
     if (threadIdx.x == 0) {
         rows->out = (p.x == NULL ? p.h : p.x) + (int)blockIdx.y * p.n_columns + row;
         rows->slice_bytes = expert_slice_width(p.down.n_units) * UNIT_FRAGMENTS_BYTES;
     }
-    if (rank >= p.n_ranks || row >= p.down.n_rows)
-        return;
-    const float scale = p.grid[row];
-
-    sums[threadIdx.x] = bias_partial(gates[rank], vector_at(p.bias_down, ids[rank], row), scale);
-    if (rank == 0) {
-        rows->factors[i] = slice_factor(scale);
-        rows->units[i] = p.grid[p.n_columns + row];
+    if (rank < p.n_ranks && row < p.down.n_rows) {
+        if (p.bias_down.kind != VECTOR_NONE)
+            copy_word(&rows->bias_words[threadIdx.x], word_with(p.bias_down, ids[rank], row));
+        if (rank == 0) {
+            copy_word(&rows->scales[i], p.grid + row);
+            copy_word(&rows->units[i], p.grid + p.n_columns + row);
+        }
     }
+    copy_commit();
+}
+
+/* The bias partial of the thread's rank and row. */
+static __device__ __forceinline__ int32_t bias_of_thread(const struct down_rows &rows,
+                                                         const struct decode_experts &p,
+                                                         const int *ids, const float *gates)
+{
+    const int rank = (int)threadIdx.x / BLOCK_ROWS, row = row_of_thread();
+
+    if (row >= p.down.n_rows)
+        return 0;
+    return bias_partial(gates[rank],
+                        value_in_word(p.bias_down, rows.bias_words[threadIdx.x], ids[rank], row),
+                        rows.scales[threadIdx.x % BLOCK_ROWS]);
 }
 
 /* Stores the result of the thread's row, unless this is the warm-up pass. */
@@ -446,11 +497,11 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
                     n_ranks);
     __syncthreads();
     walk_begin(&walk, p, ids, (char *)shared);
-    begin_rows(&rows, sums, p, ids, gates);
+    begin_rows(&rows, p, ids);
 #pragma unroll
     for (int j = 0; j < HALVES; j++)
         tile_scales[j] = scales_offset(p, j, lane);
-    __syncthreads();
+    __syncthreads(); /* rows.out, rows.slice_bytes */
 #pragma unroll 1
     for (int pass = WARMUP_PASS; pass < N_PASSES; pass++) {
         const bool is_real = pass == FINAL_PASS;
@@ -467,12 +518,13 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
         prefetch_sets(fragments, n_sets, p, token, is_real, slice);
         if (has_row)
             store_before(&rows, before, poison);
-        multiply_sets(fragments, n_sets, &walk, p, ids, is_real, tile_scales, rows.factors, slice);
+        multiply_sets(fragments, n_sets, &walk, p, ids, is_real, tile_scales, rows.scales, slice);
         const int slice_bytes = rows.slice_bytes;
 
         __syncthreads();
         if (threadIdx.x < n_ranks * BLOCK_ROWS)
-            add_slices(sums, fragments, slice_bytes, down_set_bytes(p.down.n_units), is_real);
+            add_slices(sums, fragments, slice_bytes, down_set_bytes(p.down.n_units),
+                       is_real ? bias_of_thread(rows, p, ids, gates) : 0);
         __syncthreads();
         if (has_row)
             store_result(rows, sums, n_ranks, is_real);

@@ -485,11 +485,9 @@ static __device__ __forceinline__ struct item recorded_item(const struct walk *w
 template <bool IS_UP>
 static __device__ __forceinline__ void
 store_buffer(const struct buffer_barrier &m, const struct decode_grouped &p,
-             const struct item &item, char *shared, const float *sums, uint2 bias)
+             const struct item &item, char *shared, const float *sums, uint2 bias, float gate,
+             float2 scale)
 {
-    const float2 scale = IS_UP ? make_float2(0, 0) : lane_scales(p, item);
-    const float gate = lane_gate(p, item);
-
     barrier_wait(m.full + m.buffer * 8, m.phase_bit % 2);
     store_item<IS_UP>(p, item, sums, bias, keep_gates(shared, gate), scale);
     barrier_arrive(m.empty + m.buffer * 8);
@@ -536,6 +534,8 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
         const struct item item = recorded_item(&walk, part);
         const bool stores = part % RING_WARPS == (int)threadIdx.x / WARP_LANES;
         const uint2 bias = stores ? bias_bits<IS_UP>(p, item) : make_uint2(0, 0);
+        const float gate = stores ? lane_gate(p, item) : 0.0f;
+        const float2 scale = !IS_UP && stores ? lane_scales(p, item) : make_float2(0, 0);
         const uint32_t shifts = IS_UP ? 0 : lane_shifts(p, item);
         float acc[UNIT_TILES][1][4];
 
@@ -551,7 +551,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
         write_item<IS_UP>(sums, acc, eighth_of(item.row), item.n);
         barrier_arrive(buffer_barrier.full + buffer_barrier.buffer * 8);
         if (stores)
-            store_buffer<IS_UP>(buffer_barrier, p, item, (char *)shared, sums, bias);
+            store_buffer<IS_UP>(buffer_barrier, p, item, (char *)shared, sums, bias, gate, scale);
         buffer_release(&buffer_barrier);
     }
     copy_wait<0>();

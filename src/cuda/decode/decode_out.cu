@@ -123,6 +123,34 @@ static __device__ __forceinline__ void add_part(uint64_t *sums, const float part
     }
 }
 
+/* A column's sum of the experts. A poisoned row becomes NaN in its first column. */
+struct expert_part {
+    float unit; /* static */
+    int sum, poison;
+};
+
+static __device__ __forceinline__ void load_expert_part(struct expert_part *part,
+                                                        const struct expert_sums &from, int column)
+{
+    if (from.unit == NULL)
+        return;
+    part->sum = __ldcg(from.sums + column);
+    if (column == 0)
+        part->poison = __ldcg(from.poison);
+}
+
+static __device__ __forceinline__ float with_expert_part(float x, const struct expert_part &part)
+{
+    return x + value_of_partials(part.sum, part.unit) + poison_term(part.poison);
+}
+
+static __device__ __forceinline__ void clear_expert_sum(const struct expert_sums &of, int column)
+{
+    of.sums[column] = 0;
+    if (column == 0)
+        *of.poison = 0;
+}
+
 /* The group's tile of the output matrix. */
 template <class SHAPE>
 static __device__ __forceinline__ struct out_tile out_tile_of(const struct decode_matrix &w,
@@ -167,6 +195,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
     };
     struct ring<SHAPE> ring;
     float acc[1][1][4], bias = 0.0f, weight = 0.0f;
+    struct expert_part expert = {};
     uint4 router = make_uint4(0, 0, 0, 0);
 
     ring_begin(&ring, (char *)shared + group * SHAPE::BYTES, walk, 1, n_units);
@@ -177,6 +206,8 @@ static __global__ void __maxnreg__(registers_of(KIND))
     if (has_column) {
         bias = vector_at(p.bias, 0, column);
         weight = plain_at(o.norm, column) * ROUTER_UNITS;
+        if (KIND != ROWS_ANY && o.expert.unit != NULL)
+            expert.unit = o.expert.unit[column];
     }
     materialize_rows<KIND>(&ready);
     materialize(x);
@@ -193,11 +224,16 @@ static __global__ void __maxnreg__(registers_of(KIND))
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens)
             before.at[k] = __ldcg(x + k * LANE_TOKENS * p.out_width); /* overlaps with the MMAs */
+    if (KIND != ROWS_ANY && has_column)
+        load_expert_part(&expert, o.expert, column);
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
     store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
-    /* Every warp computes all of the block's sums, because each needs them and a barrier would take
-     * longer. */
+    if (KIND != ROWS_ANY)
+        before.at[0] = with_expert_part(before.at[0], expert);
+
+        /* Every warp computes all of the block's sums, because each needs them and a barrier would
+     * take longer. */
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
@@ -206,6 +242,8 @@ static __global__ void __maxnreg__(registers_of(KIND))
                 (sum_of_warps<SHAPE::IS_MXFP4>(sums, k * WARP_LANES + lane, 1, n_tokens) + bias);
             if (warp == RING_WARPS - 1)
                 x[k * LANE_TOKENS * p.out_width] = updated.at[k];
+            if (KIND != ROWS_ANY && warp == RING_WARPS - 1 && o.expert.sums != NULL)
+                clear_expert_sum(o.expert, column); /* the block has read it */
             z.at[k] = updated.at[k] * weight;
         }
     if (is_routing) {
@@ -245,6 +283,32 @@ bool launch_decode_out(struct launch_list *list, const struct decode_out *o)
 {
     return o->p.is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>, GROUPS_MXFP4>(list, o)
                          : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>, 1>(list, o);
+}
+
+/* ---- x += the sums of the experts, if no other kernel adds them ---- */
+
+static __global__ void add_sums_kernel(float *x, int n, struct expert_sums from)
+{
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    struct expert_part part = {};
+
+    if (i < n)
+        part.unit = from.unit[i];
+    pdl_wait();
+    pdl_launch_dependents();
+    if (i >= n)
+        return;
+    load_expert_part(&part, from, i);
+    x[i] = with_expert_part(x[i], part);
+    if (part.poison != 0)
+        *from.poison = 0;
+}
+
+void launch_add_expert_sums(struct launch_list *list, float *x, int n,
+                            const struct expert_sums *sums)
+{
+    add_dependent<add_sums_kernel>(list, (unsigned)units_of(n, RING_THREADS), RING_THREADS, 0, x, n,
+                                   *sums);
 }
 
 /* ---- clearing the sums, if no earlier kernel has done it ---- */

@@ -140,6 +140,8 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
 
     if (i < n)
         pair = pair_of(p, h, token, d);
+    if (KIND == ONE_NORMED_ROW)
+        ready_expert_units(&ready, p.rows.sums);
     materialize_rows<KIND>(&ready);
     if (KIND != ROWS_ANY) /* else early blocks of attention take this kernel's SMs */
         pdl_launch_dependents();

@@ -9,6 +9,7 @@
 
 #include "cuda/decode/decode.h"
 #include "cuda/common/mma.cuh"
+#include "cuda/common/expert_sums.cuh"
 #include "cuda/common/norm.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/launch/launch_kernel.cuh"
@@ -164,6 +165,8 @@ struct rows_ready {
     const float *x;                 /* the first row */
     float *y;                       /* normalized row; NULL in blocks that do not store it */
     float weights[NORM_PER_THREAD]; /* of the norm */
+    uint32_t
+        units[NORM_PER_THREAD / 2]; /* of the experts' sums, in pairs: a power of two is BF16 */
     float inverse_n;
     int n_left, n_put_left; /* remaining numbers: of the row, of its fragments */
     int at, step_bytes;     /* of the first number's fragment, and the stride to the next */
@@ -176,6 +179,7 @@ static __device__ __forceinline__ struct rows_ready ready_rows(const struct deco
     struct rows_ready ready = {source_row(rows, first) + thread,
                                blockIdx.x == 0 && rows.y != NULL ? rows.y + first * rows.n + thread
                                                                  : NULL,
+                               {},
                                {},
                                1.0f / (float)rows.n,
                                rows.n - thread,
@@ -196,6 +200,40 @@ static __device__ __forceinline__ struct rows_ready ready_rows(const struct deco
     return ready;
 }
 
+/* Units of the experts' sums, for a row with its norm. */
+static __device__ __forceinline__ void ready_expert_units(struct rows_ready *ready,
+                                                          const struct expert_sums &from)
+{
+    if (from.unit == NULL)
+        return;
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        if (i * NORM_THREADS < ready->n_left)
+            ready->units[i / 2] |=
+                __float_as_uint(from.unit[threadIdx.x + i * NORM_THREADS]) >> 16 << i % 2 * 16;
+}
+
+/* Adds the sums of the experts to the thread's numbers of a row. */
+static __device__ __forceinline__ void add_expert_sums(struct norm_regs *regs,
+                                                       const struct expert_sums &from,
+                                                       const struct rows_ready &ready)
+{
+    const int32_t *sums = from.sums + threadIdx.x;
+    int add[NORM_PER_THREAD];
+
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        add[i] = i * NORM_THREADS < ready.n_left ? __ldcg(sums + i * NORM_THREADS) : 0;
+    const int poison = __ldcg(from.poison);
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        regs->at[i] = regs->at[i] +
+                      value_of_partials(
+                          add[i], __uint_as_float(i % 2 == 0 ? ready.units[i / 2] << 16
+                                                             : ready.units[i / 2] & 0xFFFF0000u));
+    regs->at[0] += poison_term(poison);
+}
+
 /* Forces these values to be computed before pdl_wait(): code after it is on the critical path. */
 template <int KIND>
 static __device__ __forceinline__ void materialize_rows(struct rows_ready *ready)
@@ -211,6 +249,9 @@ static __device__ __forceinline__ void materialize_rows(struct rows_ready *ready
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD && KIND == ONE_NORMED_ROW; i++)
         materialize(ready->weights[i]);
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD / 2 && KIND == ONE_NORMED_ROW; i++)
+        materialize(ready->units[i]);
 }
 
 /* Splits two numbers into terms; each register holds one term of both. */
@@ -281,7 +322,7 @@ store_normed(char *to, int term_bytes, const struct decode_rows &rows,
 }
 
 /* copy_rows() with RMSNorm; all threads process one row after another. */
-template <bool IS_MXFP4, int TERMS>
+template <bool IS_MXFP4, int TERMS, int KIND>
 static __device__ __forceinline__ void norm_rows(char *fragments, const struct decode_rows &rows,
                                                  const struct rows_ready &ready, int first,
                                                  int n_tokens, int n_units, float *smem)
@@ -296,6 +337,8 @@ static __device__ __forceinline__ void norm_rows(char *fragments, const struct d
 #pragma unroll
         for (int i = 0; i < NORM_PER_THREAD; i++)
             regs.at[i] = i * NORM_THREADS < ready.n_left ? __ldcg(x + i * NORM_THREADS) : 0.0f;
+        if (KIND == ONE_NORMED_ROW && rows.sums.unit != NULL)
+            add_expert_sums(&regs, rows.sums, ready);
         store_normed<IS_MXFP4, TERMS>(
             fragments + ready.at + token * TOKEN_BLOCK_BYTES, term_bytes, rows, ready, regs,
             ready.y == NULL ? NULL : ready.y + token * rows.n, smem + token % 2 * (int)NORM_WARPS);
@@ -312,8 +355,8 @@ store_norm_rows(char *fragments, const struct decode_rows &rows, const struct ro
     if (KIND == ONE_PLAIN_ROW && TERMS == 1)
         copy_row<IS_MXFP4>(fragments, ready.x - threadIdx.x, rows.n, n_units);
     else if (KIND == ONE_NORMED_ROW || (KIND == ROWS_ANY && rows.norm.kind != VECTOR_NONE))
-        norm_rows<IS_MXFP4, TERMS>(fragments, rows, ready, first, KIND == ROWS_ANY ? n_tokens : 1,
-                                   n_units, smem);
+        norm_rows<IS_MXFP4, TERMS, KIND>(fragments, rows, ready, first,
+                                         KIND == ROWS_ANY ? n_tokens : 1, n_units, smem);
     else if (TERMS > 1)
         split_rows<TERMS, 3>(fragments, rows, first, n_tokens, n_units);
     else

@@ -34,6 +34,7 @@ static void begin_tail(struct fuse *f, int i)
     f->rounded = f->mxfp8 = 0;
     if (f->n_rows == 0)
         return;
+    settle_sums(f);
     launch_gather_rows(f->list, attn.attn.q.data, out.attn_out.att.data, &samples->row, stride,
                        f->n_rows, out.attn_out.att.dim[1]);
     reads(f, i, &out.attn_out.att);
@@ -106,7 +107,8 @@ enum osp_status fuse(struct launch_list *list, const struct fuse_input *in)
                      .n_decode = in->counts.n_decode,
                      .factors_of = -1,
                      .deferred_norm = -1,
-                     .out_op = -1};
+                     .out_op = -1,
+                     .pending_sums = -1};
 
     if (in->counts.is_padded)
         f.n_live = &batch_on_device(&f)->n_rows;
@@ -130,6 +132,8 @@ enum osp_status fuse(struct launch_list *list, const struct fuse_input *in)
         }
         i += n;
     }
+    f.first = list->n;
+    settle_sums(&f);
     if (f.st == OSP_OK && list->has_failed)
         f.st = fail(OSP_ENOMEM, "no memory for a list of %d launches", list->n);
     return f.st;

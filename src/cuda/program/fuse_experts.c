@@ -142,36 +142,113 @@ static void touch_down(struct fuse *f, int i, const struct experts_args *a,
     writes(f, i + 1, &residual->x);
 }
 
-/* One to four rows: `up` does the top-k, `down` adds to x, and the next kernel does the norm if it
- * can. */
-static int launch_few(struct fuse *f, int i, const struct experts_args *a, int router_op)
-{
-    union stage_args next, from, normed;
-    const struct residual_rmsnorm_args *residual = residual_of(f, i, a, &next);
-    const struct router_args *router = &from.router;
-    struct decode_experts p;
+/* ---- the sums of a step of one row, which the next kernels add to x ---- */
 
-    op_args(f, router_op, &from);
-    p = experts_of(f, a, router);
-    if (!launch_decode_up(f->list, &p))
+struct expert_sums cleared_sums_of(const struct fuse *f)
+{
+    struct expert_sums sums = {.sums = workspace(f, WORKSPACE_expert_sums),
+                               .poison = workspace(f, WORKSPACE_poison)};
+    union stage_args args;
+
+    if (f->pending_sums >= 0) {
+        op_args(f, f->pending_sums, &args);
+        sums.unit = f->in->expert_grids + expert_grids_floats(f->in->program, f->pending_sums) +
+                    args.experts.h.dim[1];
+    }
+    return sums;
+}
+
+struct expert_sums pending_sums_of(const struct fuse *f)
+{
+    return f->pending_sums >= 0 ? cleared_sums_of(f) : (struct expert_sums){0};
+}
+
+void reads_pending_sums(struct fuse *f)
+{
+    if (f->pending_sums < 0)
+        return;
+    reads_workspace(f, WORKSPACE_expert_sums);
+    reads_workspace(f, WORKSPACE_poison);
+}
+
+void settle_sums(struct fuse *f)
+{
+    union stage_args args;
+    struct expert_sums sums;
+
+    if (f->pending_sums < 0)
+        return;
+    op_args(f, f->pending_sums + 1, &args);
+    sums = pending_sums_of(f);
+    launch_add_expert_sums(f->list, args.residual_rmsnorm.x.data,
+                           (int)args.residual_rmsnorm.x.dim[1], &sums);
+    reads_copy(f, f->pending_sums + 1, WORKSPACE_expert_sums, 0);
+    reads_copy(f, f->pending_sums + 1, WORKSPACE_poison, 0);
+    writes_copy(f, f->pending_sums, WORKSPACE_poison, 0);
+    writes(f, f->pending_sums + 1, &args.residual_rmsnorm.x);
+    set_op(f, f->pending_sums);
+    f->pending_sums = -1;
+}
+
+/* Both products and the residual of one row in one kernel, if the GPU has it: the sums are pending
+ * if the next kernel can add them to x, and else added at once. */
+static bool launch_one(struct fuse *f, const struct experts_args *a, const struct decode_experts *p,
+                       const struct residual_rmsnorm_args *residual)
+{
+    struct decode_experts row = *p;
+
+    if (f->n_rows != 1 || f->router != ROUTER_SUMS || residual == NULL)
+        return false;
+    row.sums = workspace(f, WORKSPACE_expert_sums);
+    row.units = NULL; /* these stay in shared memory, and h is added to x */
+    row.h = NULL;
+    row.router_logits = NULL;
+    if (!launch_decode_experts_row(f->list, &row))
+        return false;
+    reads_early(f, &a->w_up);
+    reads_early(f, &a->b_up);
+    reads_early(f, &a->w_down);
+    reads_early(f, &a->b_down);
+    reads_workspace(f, WORKSPACE_expert_sums);
+    writes_workspace(f, WORKSPACE_expert_sums);
+    writes_workspace(f, WORKSPACE_poison);
+    return true;
+}
+
+/* The first kernel of the experts reads the row, or normalizes it, and selects the experts. */
+static void touch_row(struct fuse *f, int i, const struct experts_args *a,
+                      const struct router_args *router)
+{
+    union stage_args args;
+    const struct residual_rmsnorm_args *normed = &args.residual_rmsnorm;
+
+    if (f->router != ROUTER_SUMS) {
+        reads(f, i, &a->y);
+        reads(f, i, &router->router_logits);
+        return;
+    }
+    op_args(f, f->router_residual, &args);
+    reads_copy(f, i, WORKSPACE_router, router->router_logits.id);
+    reads(f, i, &normed->x);
+    reads_early(f, &normed->norm);
+    reads_early(f, &router->br);
+    writes(f, f->router_residual, &a->y);
+}
+
+/* Two kernels: `up` does the top-k, `down` adds to x. */
+static void launch_up_down(struct fuse *f, int i, const struct experts_args *a,
+                           const struct router_args *router, struct decode_experts *p,
+                           const struct residual_rmsnorm_args *residual)
+{
+    if (!launch_decode_up(f->list, p))
         f->st = fail(OSP_EINTERNAL, "cuda: no experts' kernel for %d rows", f->n_rows);
     touch_up(f, i, a);
     writes_workspace(f, WORKSPACE_poison);
-    if (f->router == ROUTER_SUMS) {
-        op_args(f, f->router_residual, &normed);
-        reads_copy(f, i, WORKSPACE_router, router->router_logits.id);
-        reads(f, i, &normed.residual_rmsnorm.x);
-        reads_early(f, &normed.residual_rmsnorm.norm);
-        reads_early(f, &router->br);
-        writes(f, f->router_residual, &a->y);
-    } else {
-        reads(f, i, &a->y);
-        reads(f, i, &router->router_logits);
-    }
+    touch_row(f, i, a, router);
     next_launch(f);
     if (residual != NULL)
-        p.x = residual->x.data;
-    (void)launch_decode_down(f->list, &p);
+        p->x = residual->x.data;
+    (void)launch_decode_down(f->list, p);
     reads(f, i, &a->units);
     reads_workspace(f, WORKSPACE_poison);
     if (f->router == ROUTER_SUMS)
@@ -179,6 +256,28 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     else
         reads(f, i, &router->router_logits);
     touch_down(f, i, a, residual);
+}
+
+/* One to four rows. The next kernel does the norm if it can. */
+static int launch_few(struct fuse *f, int i, const struct experts_args *a, int router_op)
+{
+    union stage_args next, from;
+    const struct residual_rmsnorm_args *residual = residual_of(f, i, a, &next);
+    const struct router_args *router = &from.router;
+    const bool is_normed_next = residual != NULL && takes_norm(f, i + 2, i + 1);
+    const bool is_qkv_next = is_normed_next && is_stage(f, i + 2, STAGE_attn_qkv);
+    struct decode_experts p;
+
+    op_args(f, router_op, &from);
+    p = experts_of(f, a, router);
+    if (launch_one(f, a, &p, residual)) {
+        touch_row(f, i, a, router);
+        f->pending_sums = i;
+        if (is_qkv_next) /* x and the sums together are the new x */
+            writes(f, i + 1, &residual->x);
+    } else {
+        launch_up_down(f, i, a, router, &p, residual);
+    }
     writes(f, router_op, &a->ids);
     writes(f, router_op, &a->gates);
     f->router = ROUTER_TOPK;
@@ -187,7 +286,9 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     set_op(f, i);
     f->rounded = 0;
     f->factors_of = -1;
-    if (takes_norm(f, i + 2, i + 1))
+    if (!is_qkv_next)
+        settle_sums(f);
+    if (is_normed_next)
         f->deferred_norm = i + 1;
     else
         norm_now(f, i + 1);

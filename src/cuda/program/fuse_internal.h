@@ -38,6 +38,7 @@ struct fuse {
     int factors_of;          /* op whose RMSNorm factors are in their workspace; -1: none */
     int deferred_norm;       /* residual op whose norm the kernel of the next op does; -1: none */
     int out_op;              /* attn_out op whose result is in h; -1: none */
+    int pending_sums; /* experts op of a step of one row whose sums x lacks; -1: none */
     enum router_result router;
     int router_residual;    /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
@@ -175,6 +176,14 @@ bool is_plain_norm(const struct residual_rmsnorm_args *a);
 /* Appends the norm of a residual op whose sum is in x. */
 void norm_now(struct fuse *f, int residual);
 
+/* fuse_experts.c: the pending sums, for a kernel that adds them to x; zeros: none are pending. */
+struct expert_sums pending_sums_of(const struct fuse *f);
+/* The same for the kernel that also sets them to zero: without pending sums it only does that. */
+struct expert_sums cleared_sums_of(const struct fuse *f);
+/* The launch since f->first reads the pending sums. */
+void reads_pending_sums(struct fuse *f);
+/* Adds the pending sums to x. */
+void settle_sums(struct fuse *f);
 /* fuse_experts.c: whether the decode kernels support the experts at i after a router with this
  * router_result. */
 bool takes_experts(const struct fuse *f, int i, int router);

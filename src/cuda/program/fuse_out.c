@@ -44,6 +44,7 @@ static void launch_out(struct fuse *f, int i, const struct attn_out_args *a,
 {
     struct decode_matmul p = out_matmul(f, a);
 
+    settle_sums(f);
     if (residual != NULL) {
         p.out = residual->x.data;
         p.adds = true;
@@ -70,6 +71,8 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
                            .norm = vector_of(&residual->norm),
                            .sums = workspace(f, WORKSPACE_router)};
 
+    if (f->n_rows == 1)
+        o.expert = cleared_sums_of(f);
     o.p.out = residual->x.data;
     o.p.adds = true;
     if (!f->are_sums_cleared) {
@@ -86,6 +89,12 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
     reads_early(f, &residual->norm);
     reads_early(f, &router->wr);
     reads_workspace(f, WORKSPACE_router);
+    reads_pending_sums(f);
+    if (o.expert.sums != NULL) {
+        writes_workspace(f, WORKSPACE_expert_sums);
+        writes_workspace(f, WORKSPACE_poison);
+    }
+    f->pending_sums = -1;
     writes(f, i + 1, &residual->x);
     writes_copy(f, i + 2, WORKSPACE_router, router->router_logits.id);
     set_op(f, i);
@@ -144,6 +153,7 @@ int fuse_attn_out(struct fuse *f, int i)
         launch_out(f, i, a, NULL);
         return 1;
     }
+    settle_sums(f);
     m.x = a->att.data;
     matmul_add(&m, &a->wo, &a->bo, a->h.data, a->h.dim[1]);
     f->product = (struct product_tensors){.x = a->att.id, .out = {a->h.id}};

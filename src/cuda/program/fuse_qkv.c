@@ -29,7 +29,8 @@ struct decode_rows normed_rows_of(const struct fuse *f, const struct tensor *y)
                                 .n = (int32_t)y->dim[1],
                                 .norm = vector_of(&r->norm),
                                 .eps = r->eps,
-                                .y = y->data};
+                                .y = y->data,
+                                .sums = pending_sums_of(f)};
 }
 
 /* Notes what a kernel touches whose rows come from normed_rows_of(). */
@@ -44,6 +45,7 @@ void reads_normed_rows(struct fuse *f, int i, const struct tensor *y, bool has_y
     op_args(f, f->deferred_norm, &args);
     reads(f, i, &args.residual_rmsnorm.x);
     reads_early(f, &args.residual_rmsnorm.norm);
+    reads_pending_sums(f);
     if (has_y)
         writes(f, f->deferred_norm, y);
     f->deferred_norm = -1;

@@ -183,11 +183,25 @@ static int version_of_copy(const struct check *c, const struct touch *t)
     return is_written_by(c->p, t->op, t->copy_of) ? t->op : writer_before(c, t->op, t->copy_of);
 }
 
-/* The router's sums are cleared by an op and added to by another one of the layer. */
+/* The router's sums are cleared by an op and added to by another one of the layer. The experts add
+ * to sums that attn_out has cleared; their residual, or the next layer, adds these to x. */
 static bool is_same_op(const struct check *c, const struct touch *write, const struct touch *read)
 {
-    return write->op == read->op || (read->workspace == WORKSPACE_router &&
-                                     c->p->ops[write->op].layer == c->p->ops[read->op].layer);
+    const struct program_op *w = &c->p->ops[write->op], *r = &c->p->ops[read->op];
+    const bool is_sum_of_experts =
+        w->stage == STAGE_experts && (r->layer == w->layer || r->layer == w->layer + 1);
+
+    switch (read->workspace) {
+    case WORKSPACE_router:
+        return w->layer == r->layer;
+    case WORKSPACE_expert_sums:
+        return r->stage == STAGE_experts ? w->stage == STAGE_attn_out && w->layer == r->layer
+                                         : is_sum_of_experts;
+    case WORKSPACE_poison:
+        return w->layer == r->layer || is_sum_of_experts;
+    default:
+        return write->op == read->op;
+    }
 }
 
 static enum osp_status check_workspace(const struct check *c, const struct touch *t)

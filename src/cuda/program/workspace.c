@@ -192,6 +192,11 @@ static int64_t workspace_bytes_router(const struct step_shape *s)
     return router_bytes();
 }
 
+static int64_t workspace_bytes_expert_sums(const struct step_shape *s)
+{
+    return expert_sums_bytes(s->width);
+}
+
 static int64_t workspace_bytes_poison(const struct step_shape *s)
 {
     (void)s;

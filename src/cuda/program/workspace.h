@@ -78,6 +78,11 @@ static inline int64_t router_bytes(void)
 
 /* ---- the experts' integer sums (common/expert_sums.h) ---- */
 
+static inline int64_t expert_sums_bytes(int64_t n_columns)
+{
+    return n_columns * (int64_t)sizeof(int32_t);
+}
+
 static inline int64_t poison_bytes(void)
 {
     return DECODE_FUSED_MAX * (int64_t)sizeof(int32_t);
