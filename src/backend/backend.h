@@ -68,8 +68,8 @@ struct step_shape {
     int64_t n_experts, n_active, expert_width; /* E, A, F */
     int64_t vocab_size;                        /* V */
     int n_layers;
-    int n_seq_pages;                           /* in the tables of one sequence, of all groups */
-    int n_threads;                             /* host threads that compute; 0 = all usable CPUs */
+    int n_seq_pages; /* in the tables of one sequence, of all groups */
+    int n_threads;   /* host threads that compute; 0 = all usable CPUs */
     enum dtype kv_dtype;
     struct device_options device_options; /* as for open(); valid during the call */
 };

@@ -26,11 +26,12 @@ static bool find_kernel(void *ctx, const void *function, const char *name,
     (void)function;
     for (int i = 0; i < file->n; i++)
         if (is_name(file->kernels[i].name, name)) {
-            *out = (struct kernel_desc){.binary_version = 10 * file->gpu.major + file->gpu.minor,
-                                        .static_shared_bytes = file->kernels[i].static_shared_bytes,
-                                        .max_clusters = cluster == NULL         ? 0
-                                                        : cluster->n_blocks <= 4 ? file->clusters_of_4
-                                                                                 : file->clusters};
+            *out =
+                (struct kernel_desc){.binary_version = 10 * file->gpu.major + file->gpu.minor,
+                                     .static_shared_bytes = file->kernels[i].static_shared_bytes,
+                                     .max_clusters = cluster == NULL          ? 0
+                                                     : cluster->n_blocks <= 4 ? file->clusters_of_4
+                                                                              : file->clusters};
             return true;
         }
     return false;

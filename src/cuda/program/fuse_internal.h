@@ -38,7 +38,7 @@ struct fuse {
     int factors_of;          /* op whose RMSNorm factors are in their workspace; -1: none */
     int deferred_norm;       /* residual op whose norm the kernel of the next op does; -1: none */
     int out_op;              /* attn_out op whose result is in h; -1: none */
-    int pending_sums; /* experts op of a step of one row whose sums x lacks; -1: none */
+    int pending_sums;        /* experts op of a step of one row whose sums x lacks; -1: none */
     enum router_result router;
     int router_residual;    /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
