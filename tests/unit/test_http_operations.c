@@ -190,7 +190,8 @@ static void test_a_later_choice_is_refused(void **state)
     expect(&f, chat_text("{\"messages\":[\"FULL\"],\"n\":2}"), "200 OK",
            "\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":10,\"total_tokens\":17,"
            "\"prompt_tokens_details\":{\"cached_tokens\":1},"
-           "\"completion_tokens_details\":{\"reasoning_tokens\":4}}");
+           "\"completion_tokens_details\":{\"reasoning_tokens\":4,"
+           "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}");
     finish(&f);
 }
 

@@ -16,7 +16,8 @@
 #define USAGE                                                                                      \
     "{\"prompt_tokens\":7,\"completion_tokens\":5,\"total_tokens\":12,"                            \
     "\"prompt_tokens_details\":{\"cached_tokens\":3},"                                             \
-    "\"completion_tokens_details\":{\"reasoning_tokens\":2}}"
+    "\"completion_tokens_details\":{\"reasoning_tokens\":2,"                                       \
+    "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}"
 
 #define TIMINGS                                                                                    \
     ",\"timings\":{\"cache_n\":3,\"prompt_n\":4,\"prompt_ms\":2.000,\"prompt_per_second\":2000."   \
