@@ -171,6 +171,9 @@ static enum osp_status pack_from(struct gpu *gpu, struct tensor *out, const stru
         TRY(fetch(gpu, ours.data, host->data, from->values ? &from->values->data : NULL, 0,
                   tensor_bytes(host)));
     }
+    /* Where the GPU reads pageable memory itself (Grace), a copy of it may still run. */
+    if (!is_large && from->values == NULL && gpu->properties.pageableMemoryAccess)
+        TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "copying weights to the device"));
     *out = ours;
 out:
     return st;
