@@ -322,7 +322,7 @@ multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
         }
         walk_fill(walk, p, ids, slot);
         walk->slot = walk->slot + 1 == STAGES ? 0 : walk->slot + 1;
-        if (unit >= 0 && slice.n > 0)
+        if (unit >= 0 && slice.n > 0 && (is_real || blockIdx.y == 0))
             multiply_set(acc, words, scales, inputs + unit * UNIT_FRAGMENTS_BYTES);
     }
 }
@@ -343,7 +343,10 @@ multiply_sets(char *fragments, int n_sets, struct down_walk<STAGES> *walk,
         float acc[PAIRS][HALVES][4];
 
         multiply_units(acc, walk, p, ids, is_real, tile_scales, inputs, slice);
-        if (!is_real) { /* for the copies of begin_rows(), the oldest, of all threads */
+        if (!is_real)
+            continue; /* one set */
+        if (set ==
+            0) { /* for the copies of begin_rows(), older than those of units, of all threads */
             copy_wait<STAGES>();
             __syncthreads();
         }
