@@ -453,16 +453,14 @@ static __device__ __forceinline__ int32_t bias_of_thread(const struct down_rows 
                         rows.scales[threadIdx.x % BLOCK_ROWS]);
 }
 
-/* Stores the result of the thread's row, unless this is the warm-up pass. */
+/* Stores the result of the thread's row. */
 static __device__ __forceinline__ void store_result(const struct down_rows &rows,
-                                                    const int32_t *sums, int n_ranks, bool is_real)
+                                                    const int32_t *sums, int n_ranks)
 {
     const int32_t sum = sum_of_ranks(sums + threadIdx.x, n_ranks);
-    const float result = rows.before[threadIdx.x] + poison_term(rows.poison) +
-                         value_of_partials(sum, rows.units[threadIdx.x]);
 
-    if (is_real)
-        __stcg(rows.out + threadIdx.x, result);
+    __stcg(rows.out + threadIdx.x, rows.before[threadIdx.x] + poison_term(rows.poison) +
+                                       value_of_partials(sum, rows.units[threadIdx.x]));
 }
 
 static __device__ __forceinline__ void store_before(struct down_rows *rows, float before,
@@ -529,8 +527,8 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
             add_slices(sums, fragments, slice_bytes, down_set_bytes(p.down.n_units),
                        is_real ? bias_of_thread(rows, p, ids, gates) : 0);
         __syncthreads();
-        if (has_row)
-            store_result(rows, sums, n_ranks, is_real);
+        if (is_real && has_row)
+            store_result(rows, sums, n_ranks);
     }
     if (threadIdx.x == 0 && rows.poison != 0)
         reset_poison(p.poison + token, (int)gridDim.x);
