@@ -185,7 +185,7 @@ def test_gguf(case, arguments, found):
 def test_gguf_tag_that_is_not_there(case):
     case.hub.add(GGUF, gguf_files())
     done = case.pull(f"{GGUF}:Q2_K")
-    assert done.returncode == 1 and "no GGUF file with the tag Q2_K; the repository has m-Q4_K_M.gguf" in done.stderr
+    assert done.returncode == 1 and "no GGUF file with the tag Q2_K; available: m-Q4_K_M.gguf" in done.stderr
 
 
 # ---- commands with --pull ----
