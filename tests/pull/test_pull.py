@@ -69,7 +69,7 @@ def test_osprey_reads_what_huggingface_hub_made(case):
     case.python(f"import huggingface_hub as h\nh.snapshot_download('{REPO}')")
     n = len(case.hub.requests("storage"))
     for arguments in (["pull", REPO, "--verify"], ["pull", REPO], ["validate", REPO],
-                      ["chat", REPO, "-q", "-p", "What is the capital of France?"]):
+                      ["chat", REPO, "-q", "--temperature", "0", "-p", "What is the capital of France?"]):
         done = case.run(*arguments)
         assert done.returncode == 0, done.stderr
     assert done.stdout == "Paris\n"
