@@ -213,6 +213,7 @@ struct osp_pull_options {
     const char *token;        /* NULL: of the environment */
     int n_connections;        /* 0: 8; at most 32 */
     bool offline;             /* as HF_HUB_OFFLINE */
+    bool repair;              /* after osp_hub_verify(): all files that the cache had, no others */
     const volatile int *stop; /* nonzero, set by a signal handler or a thread: stop; may be NULL */
     /* Both may be NULL, are called by the calling thread and get ctx. confirm() false: end with
      * OSP_ECANCELED before anything is downloaded. */

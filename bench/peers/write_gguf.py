@@ -164,12 +164,13 @@ def add_config(w, c):
     w.add_rope_scaling_yarn_beta_slow(float(rope["beta_slow"]))
 
 
-def write(folder, path, kind="q8_0", progress=lambda done, total: None, tokenizer=None):
-    """Gives the bytes of all tensors. One tensor is in memory at a time."""
+def write(folder, path, kind="q8_0", progress=lambda done, total: None, tokenizer=None, split_max_tensors=0):
+    """Gives the bytes of all tensors. One tensor is in memory at a time. split_max_tensors: of each part
+    of a split model, PATH-00001-of-00002.gguf and so on; 0: one file."""
     checkpoint = Checkpoint(folder)
     check(checkpoint.config)
     todo = list(entries(checkpoint, kind))
-    w = gguf.GGUFWriter(path, "gpt-oss")
+    w = gguf.GGUFWriter(path, "gpt-oss", split_max_tensors=split_max_tensors)
     add_config(w, checkpoint.config)
     if tokenizer:
         add_vocabulary(w, tokenizer, checkpoint.config["vocab_size"])

@@ -192,13 +192,15 @@ static enum osp_status download(const struct pull_args *args, int *signal_number
 
 static enum osp_status repair(const struct pull_args *args, int *signal_number)
 {
+    struct pull_args again = *args;
     const enum osp_status st = verify(args, signal_number);
 
     if (st != OSP_OK && st != OSP_EFORMAT)
         return st;
     if (st == OSP_EFORMAT)
         fprintf(stderr, "osprey: %s\n", fail_message());
-    return download(args, signal_number);
+    again.pull.repair = true;
+    return download(&again, signal_number);
 }
 
 /* ---- the command ---- */

@@ -83,6 +83,7 @@ enum osp_status osp_pull(struct osp_pull_report *report, const struct osp_pull_o
                                     .token = options->token,
                                     .n_connections = options->n_connections,
                                     .is_offline = options->offline,
+                                    .is_repair = options->repair,
                                     .stop = options->stop,
                                     .confirm = options->confirm ? confirm : NULL,
                                     .progress = options->progress ? progress : NULL,

@@ -69,7 +69,7 @@ def test_osprey_reads_what_huggingface_hub_made(case):
     case.python(f"import huggingface_hub as h\nh.snapshot_download('{REPO}')")
     n = len(case.hub.requests("storage"))
     for arguments in (["pull", REPO, "--verify"], ["pull", REPO], ["validate", REPO],
-                      ["chat", REPO, "-q", "-p", "What is the capital of France?"]):
+                      ["chat", REPO, "-q", "--temperature", "0", "-p", "What is the capital of France?"]):
         done = case.run(*arguments)
         assert done.returncode == 0, done.stderr
     assert done.stdout == "Paris\n"
@@ -185,7 +185,7 @@ def test_gguf(case, arguments, found):
 def test_gguf_tag_that_is_not_there(case):
     case.hub.add(GGUF, gguf_files())
     done = case.pull(f"{GGUF}:Q2_K")
-    assert done.returncode == 1 and "no GGUF file with the tag Q2_K; the repository has m-Q4_K_M.gguf" in done.stderr
+    assert done.returncode == 1 and "no GGUF file with the tag Q2_K; available: m-Q4_K_M.gguf" in done.stderr
 
 
 # ---- commands with --pull ----

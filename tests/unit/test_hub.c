@@ -584,7 +584,8 @@ static void test_cache(void **state)
         "cd hub/models--openai--m && echo c1 >refs/main && printf c2 >refs/pr/1 && "
         "echo ../../c1 >refs/bad && touch snapshots/c1/config.json snapshots/c2/config.json "
         "snapshots/c1/model.safetensors snapshots/c2/model.safetensors snapshots/part/config.json "
-        "snapshots/g/config.json snapshots/g/m-Q8_0.gguf snapshots/g/m-Q4_K_M.gguf && "
+        "snapshots/g/config.json snapshots/g/m-Q8_0.gguf snapshots/g/m-Q4_K_M.gguf "
+        "snapshots/g/m-F16-00002-of-00002.gguf snapshots/g/m-BF16-00001-of-00002.gguf && "
         "ln -s ../../blobs/lost snapshots/part/model.safetensors");
     expect_found(cache, "openai/m", NULL, "c1");
     expect_found(cache, "openai/m", "pr/1", "c2");
@@ -593,6 +594,12 @@ static void test_cache(void **state)
     expect_found(cache, "openai/m@g", NULL, "g/m-Q4_K_M.gguf");
     expect_found(cache, "openai/m:Q8_0@g", NULL, "g/m-Q8_0.gguf");
     assert_int_equal(find(&found, cache, "openai/m:Q8_0", NULL), OSP_ENOTFOUND);
+    assert_int_equal(find(&found, cache, "openai/m:Q2_K", "g"), OSP_ENOTFOUND);
+    assert_non_null(strstr(fail_message(), "openai/m:Q2_K@g in the local Hugging Face cache: no "
+                                           "GGUF file with the tag Q2_K; available: "));
+    assert_int_equal(find(&found, cache, "openai/m:F16", "g"), OSP_ENOTFOUND);
+    assert_int_equal(find(&found, cache, "openai/m:BF16", "g"), OSP_ENOTFOUND);
+    assert_non_null(strstr(fail_message(), "m-BF16-00001-of-00002.gguf: 1 of the model's 2 parts"));
     assert_int_equal(find(&found, cache, "openai/m", "torn"), OSP_ENOTFOUND);
     assert_non_null(strstr(fail_message(), "openai/m@torn is not in the local Hugging Face cache"));
     assert_int_equal(find(&found, cache, "openai/m", "part"), OSP_ENOTFOUND);

@@ -16,21 +16,24 @@ static struct osp_pull_options options_of(const struct model_args *args, const c
                                      .offline = args->offline};
 }
 
-/* Completes the error of osp_hub_find(). */
+/* Completes the error of osp_hub_find() with the command that downloads the same files. */
 static enum osp_status not_downloaded(const struct model_args *args, const char *name, bool offline)
 {
     char *missing = mem_strdup(fail_message());
+    char *command =
+        mem_printf("osprey pull %s%s%s%s%s", name, args->revision ? " --revision " : "",
+                   args->revision ? args->revision : "", args->hf_file ? " --hf-file " : "",
+                   args->hf_file ? args->hf_file : "");
     enum osp_status st;
 
     if (offline)
-        st =
-            fail(OSP_ENOTFOUND,
-                 "%s; HF_HUB_OFFLINE or --offline is set, without them osprey pull %s downloads it",
-                 missing, name);
+        st = fail(OSP_ENOTFOUND,
+                  "%s; HF_HUB_OFFLINE or --offline is set, without them %s downloads it", missing,
+                  command);
     else
-        st = fail(OSP_ENOTFOUND, "%s; run osprey pull %s%s%s, or add --pull", missing, name,
-                  args->revision ? " --revision " : "", args->revision ? args->revision : "");
+        st = fail(OSP_ENOTFOUND, "%s; run %s, or add --pull", missing, command);
     free(missing);
+    free(command);
     return st;
 }
 

@@ -354,24 +354,53 @@ static enum osp_status check_shards(const char *snapshot, const char *name)
     return st;
 }
 
+static bool has_gguf(const struct hub_listing *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (str_ends_with(l->files[i].path, ".gguf"))
+            return true;
+    return false;
+}
+
 /* A checkpoint of the other layouts, and not a folder of GGUF files beside a config.json. */
 static bool is_checkpoint(const struct hub_listing *l)
 {
-    bool has_config = false, has_shard = false, has_gguf = false;
+    bool has_config = false, has_shard = false;
 
     for (size_t i = 0; i < l->n; i++) {
         has_config = has_config || strcmp(l->files[i].path, "config.json") == 0;
         has_shard = has_shard || str_ends_with(l->files[i].path, ".safetensors");
-        has_gguf = has_gguf || str_ends_with(l->files[i].path, ".gguf");
     }
-    return has_config && (has_shard || !has_gguf);
+    return has_config && (has_shard || !has_gguf(l));
+}
+
+static enum osp_status choose_in_snapshot(char **out, const char *snapshot,
+                                          struct hub_listing *files, const char *name,
+                                          const struct hub_choice *choice)
+{
+    const bool by_tag = choice->tag != NULL && *choice->tag;
+    const struct hub_file *gguf = NULL;
+    char *where = mem_printf("%s in the local Hugging Face cache", name);
+    const enum osp_status st = hub_choose(&gguf, files, choice, where);
+
+    free(where);
+    if (gguf != NULL && st == OSP_OK) {
+        *out = path_join(snapshot, gguf->path);
+        return OSP_OK;
+    }
+    if (st != OSP_OK && has_gguf(files))
+        return st; /* the message lists them, or counts the parts */
+    return fail(OSP_ENOTFOUND, "%s is not in the local Hugging Face cache (expected %s/%s)", name,
+                snapshot,
+                choice->file ? choice->file
+                : by_tag     ? "*.gguf"
+                             : "config.json");
 }
 
 static enum osp_status find_in_snapshot(char **out, const char *snapshot, const char *name,
                                         const struct hub_choice *choice)
 {
     const bool by_name = choice->file != NULL || (choice->tag != NULL && *choice->tag);
-    const struct hub_file *gguf;
     struct hub_listing files = {0};
     enum osp_status st;
 
@@ -380,15 +409,7 @@ static enum osp_status find_in_snapshot(char **out, const char *snapshot, const 
         *out = mem_strdup(snapshot);
         TRY(check_shards(snapshot, name));
     } else {
-        st = hub_choose(&gguf, &files, choice, name);
-        if (st == OSP_OK && gguf != NULL)
-            *out = path_join(snapshot, gguf->path);
-        else
-            st = fail(OSP_ENOTFOUND, "%s is not in the local Hugging Face cache (expected %s/%s)",
-                      name, snapshot,
-                      choice->file ? choice->file
-                      : by_name    ? "*.gguf"
-                                   : "config.json");
+        TRY(choose_in_snapshot(out, snapshot, &files, name, choice));
     }
 out:
     hub_listing_release(&files);

@@ -1,19 +1,17 @@
 #include "store/hub/hub_choose.h"
 
-#include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/buf.h"
+#include "base/gguf_files.h"
 #include "base/str.h"
 
-enum { NAMES_BYTES_MAX = 600, SPLIT_SUFFIX_BYTES = 15 /* "-00001-of-00003" */ };
+enum { NAMES_BYTES_MAX = 600 };
 
-#define GGUF   ".gguf"
-#define DIGITS "0123456789"
+#define GGUF ".gguf"
 
 /* ---- .safetensors ---- */
 
@@ -62,29 +60,18 @@ static bool is_gguf_model(const char *path)
     return true;
 }
 
-/* A name without .gguf and "-00002-of-00003". */
+/* A file's place in its model. */
 struct split {
-    size_t n_prefix;
-    int index, count; /* of one file: 1 of 1 */
+    size_t n_prefix;   /* bytes of the path before ".gguf" or "-00002-of-00003.gguf" */
+    int number, count; /* of one file: 1 of 1 */
 };
-
-/* "-00002-of-00003" */
-static bool is_split_suffix(const char *s)
-{
-    return *s == '-' && strspn(s + 1, DIGITS) == 5 && strncmp(s + 6, "-of-", 4) == 0 &&
-           strspn(s + 10, DIGITS) == 5;
-}
 
 static struct split split_of(const char *path)
 {
-    struct split s = {.n_prefix = strlen(path) - strlen(GGUF), .index = 1, .count = 1};
-    const char *suffix = path + s.n_prefix - SPLIT_SUFFIX_BYTES;
+    struct split s;
 
-    if (s.n_prefix > SPLIT_SUFFIX_BYTES && is_split_suffix(suffix)) {
-        s.n_prefix -= SPLIT_SUFFIX_BYTES;
-        s.index = (int)strtol(suffix + 1, NULL, 10);
-        s.count = (int)strtol(suffix + 10, NULL, 10);
-    }
+    if (!gguf_split_parse(path, &s.n_prefix, &s.number, &s.count))
+        s = (struct split){.n_prefix = strlen(path) - strlen(GGUF), .number = 1, .count = 1};
     return s;
 }
 
@@ -105,7 +92,7 @@ static bool has_tag(const char *path, const char *tag, bool whole)
 static struct hub_file *find_tag(struct hub_listing *l, const char *tag, bool whole)
 {
     for (size_t i = 0; i < l->n; i++)
-        if (is_gguf_model(l->files[i].path) && split_of(l->files[i].path).index == 1 &&
+        if (is_gguf_model(l->files[i].path) && split_of(l->files[i].path).number == 1 &&
             (tag == NULL || has_tag(l->files[i].path, tag, whole)))
             return &l->files[i];
     return NULL;
@@ -142,9 +129,9 @@ static enum osp_status not_found(const struct hub_listing *l, const struct hub_c
 
     buf_init(&names, NAMES_BYTES_MAX);
     for (size_t i = 0; i < l->n; i++)
-        if (is_gguf_model(l->files[i].path) && split_of(l->files[i].path).index == 1)
+        if (is_gguf_model(l->files[i].path) && split_of(l->files[i].path).number == 1)
             buf_printf(&names, "%s%s", names.size_bytes ? ", " : "", l->files[i].path);
-    st = fail(OSP_ENOTFOUND, "%s: no GGUF file %s%s; the repository has %s%s", where,
+    st = fail(OSP_ENOTFOUND, "%s: no GGUF file %s%s; available: %s%s", where,
               by_tag ? "with the tag " : "", by_tag ? choice->tag : choice->file,
               names.size_bytes ? buf_text(&names) : "none", names.overflow ? " ..." : "");
     buf_release(&names);

@@ -124,6 +124,54 @@ out:
     return st;
 }
 
+/* ---- the choice ---- */
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct hub_file *)a)->path, ((const struct hub_file *)b)->path);
+}
+
+/* Chooses as if the cache were the repository: of several GGUF models the one that is there, and
+ * all files that are there. A repair without a tag must not fetch another model. */
+static enum osp_status choose_repair(struct pull *p, struct hub_listing *cached)
+{
+    const char *repo = p->options->name.repo;
+    struct hub_choice choice = p->choice;
+    const struct hub_file *gguf = NULL;
+    enum osp_status st;
+
+    if (choice.file == NULL && hub_choose(&gguf, cached, &choice, repo) == OSP_OK && gguf != NULL)
+        choice.file = gguf->path;
+    TRY(hub_choose(&p->gguf, &p->listing, &choice, repo));
+    for (size_t i = 0; i < p->listing.n && cached->n > 0; i++) {
+        struct hub_file *file = &p->listing.files[i];
+
+        if (bsearch(file, cached->files, cached->n, sizeof *file, by_path) != NULL)
+            file->is_wanted = true;
+    }
+out:
+    return st;
+}
+
+/* Sets is_wanted of the listing, and the first GGUF file. */
+static enum osp_status choose(struct pull *p)
+{
+    char commit[HUB_REVISION_BYTES_MAX + 1], *snapshot;
+    struct hub_listing cached = {0};
+    enum osp_status st;
+
+    if (!p->options->is_repair)
+        return hub_choose(&p->gguf, &p->listing, &p->choice, p->options->name.repo);
+    hub_cache_commit(commit, &p->paths, p->options->name.revision);
+    snapshot = path_join(p->paths.snapshots, commit);
+    TRY(hub_cache_list_files(&cached, snapshot, true));
+    TRY(choose_repair(p, &cached));
+out:
+    hub_listing_release(&cached);
+    free(snapshot);
+    return st;
+}
+
 /* ---- the plan ---- */
 
 static int64_t free_bytes(const char *folder)
@@ -172,7 +220,7 @@ static enum osp_status make_plan(struct pull *p)
     struct hub_plan plan;
     enum osp_status st;
 
-    TRY(hub_choose(&p->gguf, &p->listing, &p->choice, opt->name.repo));
+    TRY(choose(p));
     TRY(hub_cache_make_folders(&p->paths));
     plan = plan_of(p);
     TRY(check_space(&plan));

@@ -23,6 +23,7 @@ struct hub_pull_options {
     const char *token;        /* NULL: of the environment */
     int n_connections;        /* 0: HUB_CONNECTIONS_DEFAULT */
     bool is_offline;
+    bool is_repair; /* also all files of the snapshot that the cache has; see choose_repair() */
     const volatile int *stop; /* may be NULL */
     /* Whether to go on; may be NULL. False ends with OSP_ECANCELED. */
     bool (*confirm)(void *ctx, const struct hub_plan *plan);
