@@ -18,7 +18,7 @@
  * EXPERT_SLICE_UNITS units; their partials are those of all selected experts. The bias belongs to
  * slice 0; other slices have none.
  *
- * The CPU follows this. On CUDA the experts' sums of decode rows have slices and a unit of their own
+ * The CPU follows this. On CUDA the experts' sums of decode rows have slices and units of their own
  * (cuda/common/expert_sums.h); attn_out and prefill rows add float32 numbers in a fixed order.
  *
  * A partial that is not finite, or not below RESIDUAL_PARTIAL_LIMIT, makes its element of h NaN.
