@@ -196,7 +196,7 @@ struct osp_pull_plan {
 /* Totals of a running pull. */
 struct osp_pull_progress {
     const char *repo;
-    int64_t total_bytes, done_bytes; /* done: on the disk, whoever brought them */
+    int64_t total_bytes, done_bytes; /* done: on the disk, by any process */
     int64_t received_bytes;          /* over the network, by this call */
     int n_files, n_files_done;
     int n_waiting;    /* files that another process downloads now */

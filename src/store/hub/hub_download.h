@@ -7,7 +7,7 @@
 #include "store/hub/hub_cache.h"
 #include "store/hub/hub_settings.h"
 
-/* Totals while the download runs. Bytes of `done` are on the disk, whoever brought them there. */
+/* Totals while the download runs. Bytes of `done` are on the disk, from this or another process. */
 struct hub_progress {
     const char *repo;
     int64_t total_bytes, done_bytes;

@@ -1,5 +1,5 @@
 /* HTTP GET over libcurl, which is loaded when it is needed. The only file of store that sees its
- * header is hub_http.c. Redirects are reported, not followed: whoever asks decides where its
+ * header is hub_http.c. Redirects are reported, not followed: the caller decides where its
  * credentials go. */
 #ifndef STORE_HUB_HUB_HTTP_H
 #define STORE_HUB_HUB_HTTP_H

@@ -4,7 +4,7 @@
  * of power lines may be there whose blocks never reached the disk: so blocks of an earlier run
  * count only after their digest was compared.
  *
- * Both files belong to whoever holds the lock of that blob. In a process the caller's mutex
+ * Both files belong to the holder of the lock of that blob. In a process the caller's mutex
  * protects everything but part_file_write() and part_file_read(). */
 #ifndef STORE_HUB_PART_FILE_H
 #define STORE_HUB_PART_FILE_H
