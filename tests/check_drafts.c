@@ -224,7 +224,7 @@ static int predict(int32_t *out, const struct answer *want, enum way way, uint64
 
 /* ---- a pass ---- */
 
-static void hear(struct answer *a, struct osp_request *r, bool has_prompt_logprobs)
+static void receive(struct answer *a, struct osp_request *r, bool has_prompt_logprobs)
 {
     struct osp_event e;
     struct osp_logprob l;
@@ -290,7 +290,7 @@ static void run(struct osp_model *model, enum way way, struct answer *out,
     lists.prediction = mem_new(4096 * sizeof *lists.prediction);
     for (int i = 0; i < n + AT_ONCE; i++) {
         if (i >= AT_ONCE && i - AT_ONCE < n)
-            hear(&out[i - AT_ONCE], open[i % AT_ONCE], true);
+            receive(&out[i - AT_ONCE], open[i % AT_ONCE], true);
         if (i < n)
             open[i % AT_ONCE] =
                 submit(engine, t, &lists, (uint64_t)i, way, want != NULL ? &want[i] : NULL);

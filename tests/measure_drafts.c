@@ -77,7 +77,7 @@ static struct osp_request *submit(struct measure *m, int stream, double p)
 }
 
 /* Keeps the answer if there is none yet, else compares it. */
-static void hear(struct measure *m, struct osp_request *r, int stream, bool is_first)
+static void receive(struct measure *m, struct osp_request *r, int stream, bool is_first)
 {
     int32_t *answer = m->answers + (size_t)stream * (size_t)m->n_tokens;
     struct osp_event e;
@@ -117,7 +117,7 @@ static __attribute__((noinline)) struct speed run(struct measure *m, double p, b
     for (int i = 0; i < m->n_streams; i++)
         r[i] = submit(m, i, p);
     for (int i = 0; i < m->n_streams; i++)
-        hear(m, r[i], i, is_first);
+        receive(m, r[i], i, is_first);
     return (struct speed){(double)(clock_ns() - start_ns) * 1e-9, cpu_seconds() - start_cpu,
                           n_drafts(m) - start_drafts};
 }

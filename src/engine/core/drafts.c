@@ -209,7 +209,7 @@ void drafts_make(struct osp_engine *e)
     }
 }
 
-/* ---- what came of them ---- */
+/* ---- results of verified drafts ---- */
 
 static void count(struct engine_drafts *e, struct request_drafts *d, int n_drafts, int n_accepted)
 {
