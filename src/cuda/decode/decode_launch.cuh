@@ -25,6 +25,19 @@ static int clusters_at_once(const struct gpu_desc *gpu, int n_threads, unsigned 
     return k.max_clusters;
 }
 
+/* shared_bytes, or so much more that no SM has room for more than an even share of n_blocks.
+ * Otherwise SMs on which few blocks of the previous kernel are resident get several blocks of the
+ * next one, which end late. */
+static inline int64_t even_share_bytes(const struct gpu_desc *gpu, int64_t shared_bytes,
+                                       int n_blocks)
+{
+    const int n_of_sm = (n_blocks + gpu->n_sms - 1) / gpu->n_sms;
+    const int64_t too_small = gpu->shared_per_sm / (n_of_sm + 1) - gpu->shared_reserved;
+    const int64_t padded = (too_small / LINE_BYTES + 1) * LINE_BYTES;
+
+    return shared_bytes > too_small || padded > gpu->shared_per_block ? shared_bytes : padded;
+}
+
 /* Returns false and appends nothing if the GPU has too little shared memory for a block. */
 template <auto KERNEL, typename... Args>
 static bool decode_launch_of(struct launch_list *list, dim3 grid, dim3 n_threads,

@@ -263,13 +263,14 @@ template <class SHAPE, int KIND, int GROUPS>
 static bool launch_kind(struct launch_list *list, const struct decode_out *o)
 {
     const struct decode_matmul *p = &o->p;
+    const int n_blocks = (int)units_of(p->w.n_rows, GROUPS * TILE_ROWS);
     const int64_t shared_bytes = GROUPS * SHAPE::BYTES +
                                  fragments_bytes(p->w.n_units, p->n_tokens) +
                                  GROUPS * split_sums(1, p->n_tokens) * (int64_t)sizeof(float);
 
     return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(
-        list, dim3((unsigned)units_of(p->w.n_rows, GROUPS * TILE_ROWS)), dim3(RING_THREADS, GROUPS),
-        shared_bytes, *o);
+        list, dim3((unsigned)n_blocks), dim3(RING_THREADS, GROUPS),
+        even_share_bytes(list->gpu, shared_bytes, n_blocks), *o);
 }
 
 template <class SHAPE, int GROUPS>

@@ -1,15 +1,16 @@
 /* Stage attn_qkv of a few rows in one kernel: RMSNorm, Q, K and V projections, RoPE, and the KV
  * page write.
  *
- * Work division: a head is the 64 rows of one row of units. A block has two of its four tiles: 16
- * rows and the 16 rows 32 further on, which RoPE rotates together. Memory bound; with few rows
- * bound by launch latency. */
+ * Work division: a head is the 64 rows of one row of units. A block has two of its four tiles, a
+ * half-head: 16 rows and the 16 rows 32 further on, which RoPE rotates together. For one row of a
+ * model with more half-heads than SMs there is one block per SM, and the remaining half-heads are
+ * split between two blocks each. Memory bound; with few rows bound by launch latency. */
 #include <cuda_bf16.h>
 
 #include "cuda/decode/decode.cuh"
 #include "cuda/common/rope_cache.cuh"
 
-enum { HALF = DECODE_HEAD_WIDTH / 2, BLOCKS_OF_A_HEAD = HALF / TILE_ROWS };
+enum { HALF = DECODE_HEAD_WIDTH / 2, HALVES_OF_A_HEAD = HALF / TILE_ROWS };
 static_assert(2 * (int)COLUMN_TOKENS * (int)TILE_ROWS <= (int)RING_THREADS, "one thread per pair");
 static_assert((int)DECODE_HEAD_WIDTH == (int)UNIT_ROWS, "a head is a row of units");
 
@@ -19,15 +20,17 @@ struct head {
     int job, index, tile;
 };
 
+/* Half-head `half_head` of those of q, k and v. */
 template <class SHAPE>
-static __device__ __forceinline__ struct head head_of_block(const struct decode_qkv &p, int n_units)
+static __device__ __forceinline__ struct head head_of(const struct decode_qkv &p, int n_units,
+                                                      int half_head)
 {
-    const int i = (int)blockIdx.x / BLOCKS_OF_A_HEAD;
+    const int i = half_head / HALVES_OF_A_HEAD;
     struct head h;
 
     h.job = i < p.n_q ? 0 : i < p.n_q + p.n_kv ? 1 : 2;
     h.index = h.job == 0 ? i : h.job == 1 ? i - p.n_q : i - p.n_q - p.n_kv;
-    h.tile = (int)blockIdx.x % BLOCKS_OF_A_HEAD;
+    h.tile = half_head % HALVES_OF_A_HEAD;
     h.weights = p.units[h.job] + (int64_t)(h.index * n_units) * SHAPE::UNIT_BYTES +
                 h.tile * SHAPE::TILE_BYTES;
     return h;
@@ -129,7 +132,7 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
     const int n = n_tokens * TILE_ROWS, i = threadIdx.x;
     char *fragments = (char *)shared + SHAPE::BYTES;
     float *sums = (float *)(fragments + fragments_bytes(n_units, n_tokens));
-    const struct head h = head_of_block<SHAPE>(p, n_units);
+    const struct head h = head_of<SHAPE>(p, n_units, (int)blockIdx.x);
     const int token = first + i / TILE_ROWS, d = h.tile * TILE_ROWS + i % TILE_ROWS;
     struct ring<SHAPE> ring;
     float acc[SHAPE::TILES][COLS][4];
@@ -174,11 +177,185 @@ static bool launch_columns(struct launch_list *list, const struct decode_qkv *p)
     const int64_t shared_bytes = SHAPE::BYTES + fragments_bytes(n_units, n_tokens) +
                                  split_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
 
+    const dim3 grid((unsigned)((p->n_q + 2 * p->n_kv) * HALVES_OF_A_HEAD),
+                    (unsigned)units_of(p->n_tokens, n_max));
+
     return decode_launch<qkv_kernel<SHAPE, COLS, KIND>>(
-        list,
-        dim3((unsigned)((p->n_q + 2 * p->n_kv) * BLOCKS_OF_A_HEAD),
-             (unsigned)units_of(p->n_tokens, n_max)),
-        shared_bytes, *p);
+        list, grid, even_share_bytes(list->gpu, shared_bytes, (int)(grid.x * grid.y)), *p);
+}
+
+/* ---- one row, one block per SM ---- */
+
+/* Half-heads are divided evenly among the SMs: a block has one half-head, and some have half of
+ * another one's rows besides: rows 2 g + half of its two tiles. All weights are resident. */
+typedef ring_shape<DTYPE_MXFP4, 2, 2, WHOLE_STAGES> row_shape;
+
+enum {
+    ROW_REGISTERS = 96, /* beside a block of decode_experts.cu */
+    ROWS_OF_A_SPLIT = TILE_ROWS / 2,
+    SPLIT_WARP = 1, /* stores the results of the split half-head */
+    ROW_SUMS = RING_WARPS * row_shape::TILES * TILE_ROWS,
+    SPLIT_SUMS = RING_WARPS * TILE_ROWS
+};
+
+/* Starts the copies of this warp's units. */
+static __device__ __forceinline__ void copy_half_head(char *slots, const struct head &h,
+                                                      int n_units)
+{
+#pragma unroll 1
+    for (int unit = threadIdx.x / WARP_LANES; unit < n_units; unit += RING_WARPS) {
+        copy_tiles<row_shape>(slots, h.weights + (int64_t)unit * row_shape::UNIT_BYTES, h.tile);
+        slots += row_shape::STAGE_BYTES;
+    }
+}
+
+/* acc += rows 2 g + half of both tiles of a unit times the row: rows of the first tile are rows 0
+ * to 7 of the MMA. */
+static __device__ __forceinline__ void multiply_half(float acc[4],
+                                                     const struct unit_regs<row_shape> &unit,
+                                                     const char *fragments, int half)
+{
+    const int group = threadIdx.x % WARP_LANES / 4, t = threadIdx.x % 4;
+
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++) {
+        uint4 b = make_uint4(0, 0, 0, 0);
+        uint32_t words[row_shape::TILES];
+
+        if (group == 0)
+            b = *(const uint4 *)(fragments + block * TOKEN_BLOCK_BYTES + t * LANE_BYTES);
+#pragma unroll
+        for (int i = 0; i < row_shape::TILES; i++)
+            words[i] = half == 0 ? (block == 0 ? unit.words[i].x : unit.words[i].z)
+                                 : (block == 0 ? unit.words[i].y : unit.words[i].w);
+        multiply_mxfp4(acc, words[0], words[1], scale_at(unit.scales[0] >> half * 8, block * 2),
+                       scale_at(unit.scales[1] >> half * 8, block * 2), b);
+    }
+}
+
+/* A warp's sums: of its block's half-head, and of the split one. */
+struct row_acc {
+    float at[row_shape::TILES][1][4], split[1][1][4];
+};
+
+/* This warp's units of the half-head times the row. */
+static __device__ __forceinline__ void multiply_row(struct row_acc *acc, const char *slot, int tile,
+                                                    const char *fragments, int n_units)
+{
+#pragma unroll 1
+    for (int unit = threadIdx.x / WARP_LANES; unit < n_units; unit += RING_WARPS) {
+        struct unit_regs<row_shape> regs;
+
+        load_unit_regs<row_shape>(&regs, slot, tile);
+        multiply_unit<row_shape, 1, 1>(acc->at, regs,
+                                       fragments + unit * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, 0, 1);
+        slot += row_shape::STAGE_BYTES;
+    }
+}
+
+/* The same of the split half-head. */
+static __device__ __forceinline__ void multiply_split_rows(struct row_acc *acc, const char *slot,
+                                                           int tile, int half,
+                                                           const char *fragments, int n_units)
+{
+#pragma unroll 1
+    for (int unit = threadIdx.x / WARP_LANES; unit < n_units; unit += RING_WARPS) {
+        struct unit_regs<row_shape> regs;
+
+        load_unit_regs<row_shape>(&regs, slot, tile);
+        multiply_half(acc->split[0][0], regs, fragments + unit * UNIT_BLOCKS * TOKEN_BLOCK_BYTES,
+                      half);
+        slot += row_shape::STAGE_BYTES;
+    }
+}
+
+/* Where a thread finds the sums of its pair of rows. */
+struct pair_sums {
+    const float *sums;
+    int low, high, n_tiles;
+};
+
+static __device__ __forceinline__ float sum_of_pair(const struct pair_sums &s, int i)
+{
+    float sum = 0.0f;
+
+#pragma unroll
+    for (int warp = 0; warp < RING_WARPS; warp++)
+        sum += s.sums[warp * s.n_tiles * TILE_ROWS + i];
+    return sum * CODE_UNIT;
+}
+
+/* Grid: blocks b have half-head b; those below 2 n_split also have half b % 2 of half-head
+ * gridDim.x + b / 2. */
+static __global__ void __maxnreg__(ROW_REGISTERS)
+    qkv_row_kernel(const __grid_constant__ struct decode_qkv p, int n_split)
+{
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
+    __shared__ __align__(16) float smem[NORM_SCRATCH];
+    const int n_units = (p.rows.n + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
+    const int block = (int)blockIdx.x, half = block % 2, i = threadIdx.x;
+    const int warp = i / WARP_LANES, lane = i % WARP_LANES;
+    const bool has_split = block < 2 * n_split;
+    char *slots = (char *)shared + warp * row_shape::WARP_BYTES;
+    char *fragments = (char *)shared + 2 * row_shape::BYTES;
+    float *sums = (float *)(fragments + fragments_bytes(n_units, 1));
+    const struct head first = head_of<row_shape>(p, n_units, block);
+    const struct head second = head_of<row_shape>(p, n_units, (int)gridDim.x + block / 2);
+    const bool is_second = warp == SPLIT_WARP;
+    const bool stores = is_second ? has_split && lane < ROWS_OF_A_SPLIT : i < TILE_ROWS;
+    const struct head h = is_second ? second : first;
+    const int d = h.tile * TILE_ROWS + (is_second ? 2 * lane + half : lane);
+    const struct pair_sums from = {is_second ? sums + ROW_SUMS : sums, is_second ? 2 * lane : lane,
+                                   is_second ? 2 * lane + 1 : TILE_ROWS + lane, is_second ? 1 : 2};
+    struct row_acc acc = {};
+    struct pair pair = {};
+
+    copy_half_head(slots, first, n_units);
+    if (has_split)
+        copy_half_head(slots + row_shape::BYTES, second, n_units);
+    copy_commit();
+    struct rows_ready ready = ready_rows(p.rows, 0, 1, n_units);
+
+    if (stores)
+        pair = pair_of(p, h, 0, d);
+    ready_expert_units(&ready, p.rows.sums);
+    materialize_rows<ONE_NORMED_ROW>(&ready);
+    pdl_launch_dependents();
+    pdl_wait();
+    store_norm_rows<true, 1, ONE_NORMED_ROW>(fragments, p.rows, ready, 0, 1, n_units, smem);
+    if (stores && h.job < 2) {
+        pair.cosine = __ldcg(p.cos_sin + d);
+        pair.sine = __ldcg(p.cos_sin + HALF + d);
+    }
+    copy_wait<0>();
+    __syncwarp();
+    multiply_row(&acc, slots, first.tile, fragments, n_units);
+    if (has_split)
+        multiply_split_rows(&acc, slots + row_shape::BYTES, second.tile, half, fragments, n_units);
+    store_sums<row_shape::TILES, 1>(sums, acc.at, 1);
+    if (has_split)
+        store_sums<1, 1>(sums + ROW_SUMS, acc.split, 1);
+    __syncthreads();
+    if (stores)
+        store_pair(p, h, pair, sum_of_pair(from, from.low), sum_of_pair(from, from.high));
+    clear_router_sums(p);
+}
+
+/* false: the half-heads cannot be divided so. */
+static bool launch_row(struct launch_list *list, const struct decode_qkv *p)
+{
+    const int n_units = (int)units_of(p->rows.n, UNIT_COLUMNS), n_sms = list->gpu->n_sms;
+    const int n_half_heads = (p->n_q + 2 * p->n_kv) * HALVES_OF_A_HEAD;
+    const int n_blocks = n_half_heads < n_sms ? n_half_heads : n_sms;
+    const int n_split = n_half_heads - n_blocks;
+    const int64_t shared_bytes = 2 * row_shape::BYTES + fragments_bytes(n_units, 1) +
+                                 (ROW_SUMS + SPLIT_SUMS) * (int64_t)sizeof(float);
+
+    if (!gpu_has_pdl(list->gpu) || 2 * n_split > n_blocks || n_units > WHOLE_STAGES * RING_WARPS)
+        return false;
+    return decode_launch<qkv_row_kernel>(list, dim3((unsigned)n_blocks),
+                                         even_share_bytes(list->gpu, shared_bytes, n_blocks), *p,
+                                         n_split);
 }
 
 template <class SHAPE>
@@ -192,6 +369,8 @@ static bool launch_shape(struct launch_list *list, const struct decode_qkv *p)
 
 bool launch_decode_qkv(struct launch_list *list, const struct decode_qkv *p)
 {
+    if (p->is_mxfp4 && p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE && launch_row(list, p))
+        return true;
     return p->is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 2, 2, 6>>(list, p)
                        : launch_shape<ring_shape<DTYPE_BF16, 2, 2, 3>>(list, p);
 }
