@@ -1,6 +1,7 @@
 /* Paged attention for decode rows with one block per row and head, for batches large enough to fill
  * the GPU that way. A block processes all splits of its row with the operations of attn_decode.cu
- * in the same order, so the bits are the same. Setup (block assignment, the query's three terms) is
+ * in the same order, so the bits are the same. Rows with more than ATTN_SPLITS_NEAR splits are left to
+ * attn_decode.cu. Setup (block assignment, the query's three terms) is
  * done once per row instead of once per split. The next split's keys are copied while the current
  * sums are added, and the splits are merged in shared memory.
  *
@@ -81,6 +82,11 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 
     if (!begin_block(&k, l))
         return;
+    if (k.n_splits > CLUSTER_SPLITS_MAX) { /* another launch has the long rows */
+        if (blockIdx.y + blockIdx.z == 0)
+            pdl_wait(); /* begin_block() */
+        return;
+    }
     const float sink = load_sink(l, k, warp);
     struct split_pos next = {0, k.unit + warp};
     const struct source from = source_of<DTYPE>(k, next.index);
@@ -134,8 +140,7 @@ template <int DTYPE> static void launch_dtype(struct launch_list *list, const st
 
 bool launch_attn_one_block(struct launch_list *list, const struct attn_launch *l)
 {
-    if (l->n_splits == 1 || l->n_splits > CLUSTER_SPLITS_MAX ||
-        l->n_rows * attn_row_blocks(&l->args) < BLOCKS_AT_LEAST)
+    if (l->n_splits == 1 || l->n_rows * attn_row_blocks(&l->args) < BLOCKS_AT_LEAST)
         return false;
     if (l->args.kv.dtype == DTYPE_F8)
         launch_dtype<DTYPE_F8>(list, l);
