@@ -3,11 +3,12 @@
  * order, in jobs of up to job_tokens, and the gates of the entries. Bound by latency.
  *
  * A second kernel copies the rows of the entries to the operand of wgmma. */
+#include "cuda/decode/operand_piece.cuh"
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/live_rows.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/launch/launch_kernel.cuh"
-#include "cuda/prefill/gemm.h"
+#include "cuda/common/operand.h"
 
 enum {
     GROUP_THREADS = 1024,
@@ -171,8 +172,7 @@ void launch_decode_expert_jobs(struct launch_list *list, const struct decode_gro
 
 enum {
     OPERAND_THREADS = 384, /* one piece of 16 bytes each: rows of up to 48 units at once */
-    PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES,
-    PIECE_WORDS = 4
+    PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES
 };
 
 /* A block per token: its row, in the order of an operand, to the rows of its entries. */
@@ -189,11 +189,7 @@ static __global__ void __launch_bounds__(OPERAND_THREADS)
     pdl_launch_dependents();
     for (int i = threadIdx.x; i < n_units * PIECES; i += OPERAND_THREADS) {
         const int unit = i / PIECES, piece = i % PIECES;
-        const uint32_t *from = row + unit * (OPERAND_ROW_BYTES / 4) +
-                               piece / PIECE_WORDS * (MXFP4_BLOCK / 2) + piece % PIECE_WORDS;
-        const uint4 words =
-            make_uint4(__ldcg(from), __ldcg(from + PIECE_WORDS), __ldcg(from + 2 * PIECE_WORDS),
-                       __ldcg(from + 3 * PIECE_WORDS));
+        const uint4 words = piece_of_row(row, unit, piece);
 
         for (int rank = 0; rank < p.e.n_ranks; rank++)
             *(uint4 *)(p.operand +

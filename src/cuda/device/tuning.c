@@ -82,6 +82,7 @@ enum {
 
 #define WHY_PREFETCH    "the first weight copies start before griddepcontrol.wait"
 #define WHY_DECODE_GEMM "rows are rounded once, weights are expanded once for 32 tokens"
+#define WHY_DECODE_WIDE "weights are expanded once for 32 tokens, by wgmma; the sums of decode"
 #define WHY_SMEM_RESIDENT                                                                          \
     "weights are resident in the shared memory of all SMs, tokens are streamed"
 #define WHY_ONE_SOURCE "portable; the same summation order for any number of tokens"
@@ -141,12 +142,16 @@ const struct tuning_row tuning_rows[] = {
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {SET(STAGE_attn_out), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 33, 64,
      KERNEL_DECODE_SMEM_RESIDENT, .tile = {48, 32, 64}, .why = WHY_SMEM_RESIDENT},
+    {ATTN_MATMULS, SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 129, TUNING_ROWS_MAX,
+     KERNEL_DECODE_GEMM_SM90, .tile = {64, 32, 64}, .why = WHY_DECODE_WIDE},
     {ATTN_MATMULS, SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 65, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {ATTN_MATMULS, SET(ARCH_HOPPER), SET(WEIGHTS_BF16), SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {ATTN_MATMULS, ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), BOTH_PHASES, 129, TUNING_ROWS_MAX,
+     KERNEL_DECODE_GEMM_SM90, .tile = {64, 32, 64}, .why = WHY_DECODE_WIDE},
     {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), BOTH_PHASES, 17, TUNING_ROWS_MAX,
      KERNEL_DECODE_HEAD, .tile = {32, 32, 64},
      .why = "32 tokens stay in shared memory: read once per SM, not per 64 rows of weights"},

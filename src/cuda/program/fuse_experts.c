@@ -1,5 +1,6 @@
 /* The experts: one to four decode rows are processed row by row, up to DECODE_ROWS_MAX grouped by
- * expert, and prefill rows in tiles. The second matmul of decode rows also does the residual that follows. */
+ * expert, and prefill rows in tiles. The second matmul of decode rows also does the residual that
+ * follows. */
 #include "cuda/common/expert_sums.h"
 #include "cuda/program/fuse_internal.h"
 
