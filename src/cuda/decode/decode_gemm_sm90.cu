@@ -155,6 +155,29 @@ exchange_halves(float (&low)[PAIRS][2], float (&high)[PAIRS][2], const float (&s
         }
 }
 
+/* What the epilogue loads for a thread's tokens. All of it is asked for before anything is stored. */
+struct head_inputs {
+    float2 cosine[PAIRS], sine[PAIRS]; /* of rows d and d + 1 */
+    struct slot_of_token slots[PAIRS]; /* of keys and values */
+};
+
+static __device__ __forceinline__ void load_head_inputs(struct head_inputs *in,
+                                                        const struct decode_heads &h, int job,
+                                                        int first_row, int n_tokens, int token,
+                                                        int d)
+{
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+        const int row = first_row + min(i * 8 + token, n_tokens - 1);
+        const float *rotation = h.cos_sin + row * DECODE_HEAD_WIDTH + d;
+
+        in->cosine[i] = __ldcg((const float2 *)rotation);
+        in->sine[i] = __ldcg((const float2 *)(rotation + HALF_HEAD));
+        if (job > 0)
+            in->slots[i] = slot_of(h, row);
+    }
+}
+
 /* RoPE and KV page write of a head. */
 static __device__ __forceinline__ void store_heads(const struct decode_gemm &p,
                                                    const struct row_of_jobs &at,
@@ -162,32 +185,32 @@ static __device__ __forceinline__ void store_heads(const struct decode_gemm &p,
                                                    int first_token, int n_tokens, float2 bias,
                                                    uint32_t buffer, int group, int warp)
 {
-    const struct decode_heads &h = p.heads;
-    const int lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES, first = lane % 4 * 2 + warp / HALF_TILES;
     const int d = warp % HALF_TILES * TILE_ROWS + lane / 4 * 2;
     float low[PAIRS][2], high[PAIRS][2];
+    struct head_inputs in;
 
+    load_head_inputs(&in, p.heads, at.job, first_token, n_tokens, first, d);
     exchange_halves(low, high, sums, bias, buffer, group, warp);
 #pragma unroll
     for (int i = 0; i < PAIRS; i++) {
-        const int token = i * 8 + lane % 4 * 2 + warp / HALF_TILES, row = first_token + token;
-        struct slot_of_token slot = {};
+        const int token = i * 8 + first;
+        float *q = p.out[0] + (int64_t)(first_token + token) * p.out_width[0] +
+                   at.row * DECODE_HEAD_WIDTH + d;
 
         if (token >= n_tokens)
             continue;
-        if (at.job > 0)
-            slot = slot_of(h, row);
-#pragma unroll
-        for (int k = 0; k < 2; k++) {
-            const float *rotation = h.cos_sin + row * DECODE_HEAD_WIDTH + d + k;
-
-            if (at.job < 2)
-                rotate_pair(&low[i][k], &high[i][k], __ldcg(rotation),
-                            __ldcg(rotation + HALF_HEAD));
-            store_rotated(h, slot, at.job, at.row, d + k,
-                          p.out[0] + (int64_t)row * p.out_width[0] + at.row * DECODE_HEAD_WIDTH,
-                          low[i][k], high[i][k]);
+        if (at.job < 2) {
+            rotate_pair(&low[i][0], &high[i][0], in.cosine[i].x, in.sine[i].x);
+            rotate_pair(&low[i][1], &high[i][1], in.cosine[i].y, in.sine[i].y);
         }
+        if (at.job == 0) {
+            *(float2 *)q = make_float2(low[i][0], low[i][1]);
+            *(float2 *)(q + HALF_HEAD) = make_float2(high[i][0], high[i][1]);
+            continue;
+        }
+        store_rotated(p.heads, in.slots[i], at.job, at.row, d, NULL, low[i][0], high[i][0]);
+        store_rotated(p.heads, in.slots[i], at.job, at.row, d + 1, NULL, low[i][1], high[i][1]);
     }
 }
 

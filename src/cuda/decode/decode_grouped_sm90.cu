@@ -224,6 +224,7 @@ static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
  * their sums. 90 rows of units of up and 45 of down are whole items of both. */
 #define WIDE_SHAPES(X)                                                                             \
     X(16, 5)                                                                                       \
+    X(24, 4)                                                                                       \
     X(32, 3)                                                                                       \
     X(48, 3)
 
@@ -232,7 +233,7 @@ static int tokens_of_job(const struct decode_grouped *p)
 {
     const int n_each = p->e.n_tokens * p->e.n_ranks / p->e.n_experts, wanted = n_each + n_each / 2;
 
-    return wanted <= 16 ? 16 : wanted <= 32 ? 32 : 48;
+    return wanted <= 16 ? 16 : wanted <= 24 ? 24 : wanted <= 32 ? 32 : 48;
 }
 
 template <bool IS_UP, int TOKENS, int GROUPS>
