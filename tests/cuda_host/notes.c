@@ -60,7 +60,6 @@ static const struct {
     {"merge_kernel", " q kv "},
     {"rope_cache", " y wqkv[0] wqkv[1] wqkv[2] bqkv[0] bqkv[1] bqkv[2] "},
     {"decode_gemm_kernel<", " kv_rows "}, /* with the epilogue that stores keys and values */
-    {"gemm_wide_kernel<", " kv_rows "},
     {"smem_resident_kernel<", " kv_rows "},
     {"mxfp8_matmul_kernel<", " y att q units "}, /* float32 rows, which it takes as MXFP8 */
     {"residual_rmsnorm", " h "},                 /* without the residual add */

@@ -146,7 +146,7 @@ bool launch_decode_gemm(struct launch_list *list, const struct decode_gemm *p);
 /* The same for 33 to 64 tokens, with MXFP4 matrices that fit in the shared memory of all SMs
  * together. */
 bool launch_decode_smem_resident(struct launch_list *list, const struct decode_gemm *p);
-/* The same by wgmma, for many tokens and MXFP4 matrices; Hopper only. */
+/* The same by wgmma, for many tokens and MXFP4 matrices, without the RoPE epilogue; Hopper only. */
 bool launch_decode_gemm_sm90(struct launch_list *list, const struct decode_gemm *p);
 /* Copies p->rows to p->operand. */
 void launch_decode_operand(struct launch_list *list, const struct decode_gemm *p);
