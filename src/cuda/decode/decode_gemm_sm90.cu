@@ -118,7 +118,7 @@ static __device__ __forceinline__ void consume(const struct decode_gemm &p, stru
         multiply_row<true, SHAPE>(&sums, c, &s);
         if (items.first_row + group >= items.n_rows)
             continue;
-        store_rows(p, at.job, row, sums.up, items.first_token, items.n_tokens(),
+        store_rows(p, at.job, row, sums.eighths, items.first_token, items.n_tokens(),
                    pair_of_bits(biases, bits));
     }
 }

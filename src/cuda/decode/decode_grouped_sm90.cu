@@ -169,10 +169,10 @@ static __device__ __forceinline__ void consume(const struct decode_grouped &p, s
         multiply_row<IS_UP, SHAPE>(&sums, c, &s);
         if constexpr (IS_UP) {
             if (is_there)
-                store_up<SHAPE>(p, sums.up, head, row, warp, pair_of_bits(biases, bits));
+                store_up<SHAPE>(p, sums.eighths, head, row, warp, pair_of_bits(biases, bits));
         } else {
             if (has_column)
-                store_down<SHAPE>(p, sums.down, head, column, pair_of_bits(biases, bits));
+                store_down<SHAPE>(p, sums.slices, head, column, pair_of_bits(biases, bits));
         }
     }
 }

@@ -133,37 +133,38 @@ template <class SHAPE> static __device__ __forceinline__ void debug_consumed(con
 }
 #endif
 
-/* ---- the order of units: up by eighths (e, e + 8, ...), down in order ---- */
+/* ---- the order of units: by eighths (e, e + 8, ...), or in order (slices) ---- */
 
 struct unit_walk {
     int unit, first, left; /* left: units of the eighth or slice, including this one */
 };
 
-template <bool IS_UP>
+template <bool BY_EIGHTHS>
 static __device__ __forceinline__ void begin_part(struct unit_walk *w, int n_units, int width)
 {
-    w->left = IS_UP ? (n_units - w->first + EIGHTHS - 1) / EIGHTHS : min(width, n_units - w->unit);
+    w->left =
+        BY_EIGHTHS ? (n_units - w->first + EIGHTHS - 1) / EIGHTHS : min(width, n_units - w->unit);
 }
 
-template <bool IS_UP>
+template <bool BY_EIGHTHS>
 static __device__ __forceinline__ struct unit_walk begin_units(int n_units, int width)
 {
     struct unit_walk w = {};
 
-    begin_part<IS_UP>(&w, n_units, width);
+    begin_part<BY_EIGHTHS>(&w, n_units, width);
     return w;
 }
 
 /* Advances by a unit; returns whether a part ended with the last one. */
-template <bool IS_UP>
+template <bool BY_EIGHTHS>
 static __device__ __forceinline__ bool next_unit(struct unit_walk *w, int n_units, int width)
 {
     const bool is_end = --w->left == 0;
 
-    w->unit += IS_UP ? (int)EIGHTHS : 1;
+    w->unit += BY_EIGHTHS ? (int)EIGHTHS : 1;
     if (is_end) {
-        w->unit = IS_UP ? ++w->first : w->unit;
-        begin_part<IS_UP>(w, n_units, width);
+        w->unit = BY_EIGHTHS ? ++w->first : w->unit;
+        begin_part<BY_EIGHTHS>(w, n_units, width);
     }
     return is_end;
 }
@@ -189,7 +190,7 @@ bulk_load_policy(uint32_t to, const void *from, uint32_t n_bytes, uint32_t barri
 }
 
 /* Warp w copies the units of rows w, w + 4, ... of an item; the last one also copies the tokens. */
-template <bool IS_UP, class SHAPE, class ITEMS>
+template <bool BY_EIGHTHS, class SHAPE, class ITEMS>
 static __device__ void produce(ITEMS items, const struct ring_source &from, struct stages s,
                                int warp)
 {
@@ -199,7 +200,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
         (SHAPE::GROUPS - warp + GROUP_WARPS - 1) / GROUP_WARPS * (uint32_t)MXFP4_UNIT_BYTES;
 
     for (int item = items.first; item < items.end; item++) {
-        struct unit_walk walk = begin_units<IS_UP>(from.n_units, from.width);
+        struct unit_walk walk = begin_units<BY_EIGHTHS>(from.n_units, from.width);
 
         items.begin(item);
         const char *tokens = items.tokens();
@@ -232,7 +233,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
                     bulk_load_policy(to + (warp + GROUP_WARPS) * MXFP4_UNIT_BYTES,
                                      row + to_second + walk.unit * MXFP4_UNIT_BYTES,
                                      MXFP4_UNIT_BYTES, full, from.policy);
-                (void)next_unit<IS_UP>(&walk, from.n_units, from.width);
+                (void)next_unit<BY_EIGHTHS>(&walk, from.n_units, from.width);
             }
             next_stage<SHAPE>(&s);
         }
@@ -331,36 +332,36 @@ static __device__ __forceinline__ void end_unit(float (&acc)[SHAPE::SUMS],
     add_block(acc, d->of[1], codes, 1);
 }
 
-/* The sums of an item: floats of up, integers of down. */
-template <bool IS_UP, class SHAPE> struct item_sums {
-    float acc[SHAPE::SUMS];            /* of the current eighth or slice */
-    float up[IS_UP ? SHAPE::SUMS : 1]; /* of those before it */
-    int32_t down[IS_UP ? 1 : SHAPE::SUMS];
+/* The sums of an item: floats of eighths, integers of slices. */
+template <bool BY_EIGHTHS, class SHAPE> struct item_sums {
+    float acc[SHAPE::SUMS];                      /* of the current eighth or slice */
+    float eighths[BY_EIGHTHS ? SHAPE::SUMS : 1]; /* of those before it */
+    int32_t slices[BY_EIGHTHS ? 1 : SHAPE::SUMS];
 };
 
-template <bool IS_UP, class SHAPE>
-static __device__ __forceinline__ void end_part(struct item_sums<IS_UP, SHAPE> *sums)
+template <bool BY_EIGHTHS, class SHAPE>
+static __device__ __forceinline__ void end_part(struct item_sums<BY_EIGHTHS, SHAPE> *sums)
 {
 #pragma unroll
     for (int i = 0; i < SHAPE::SUMS; i++) {
-        if constexpr (IS_UP)
-            sums->up[i] += sums->acc[i];
+        if constexpr (BY_EIGHTHS)
+            sums->eighths[i] += sums->acc[i];
         else
-            sums->down[i] += shifted_partial(sums->acc[i]);
+            sums->slices[i] += shifted_partial(sums->acc[i]);
         sums->acc[i] = 0.0f;
     }
 }
 
-template <bool IS_UP, class SHAPE>
-static __device__ __forceinline__ void clear_sums(struct item_sums<IS_UP, SHAPE> *sums)
+template <bool BY_EIGHTHS, class SHAPE>
+static __device__ __forceinline__ void clear_sums(struct item_sums<BY_EIGHTHS, SHAPE> *sums)
 {
 #pragma unroll
     for (int i = 0; i < SHAPE::SUMS; i++) {
         sums->acc[i] = 0.0f;
-        if constexpr (IS_UP)
-            sums->up[i] = 0.0f;
+        if constexpr (BY_EIGHTHS)
+            sums->eighths[i] = 0.0f;
         else
-            sums->down[i] = 0;
+            sums->slices[i] = 0;
     }
 }
 
@@ -390,15 +391,15 @@ static __device__ __forceinline__ struct consumer consumer_of(const struct stage
 
 /* sums = the group's row of units times the tokens of an item. No wgmma is under way where the loop
  * begins again: the compiler would wait for it after each instruction (C7514). */
-template <bool IS_UP, class SHAPE>
-static __device__ __forceinline__ void multiply_row(struct item_sums<IS_UP, SHAPE> *sums,
+template <bool BY_EIGHTHS, class SHAPE>
+static __device__ __forceinline__ void multiply_row(struct item_sums<BY_EIGHTHS, SHAPE> *sums,
                                                     const struct consumer &c, struct stages *s)
 {
-    struct unit_walk walk = begin_units<IS_UP>(c.n_units, c.width);
+    struct unit_walk walk = begin_units<BY_EIGHTHS>(c.n_units, c.width);
     struct block_sums<SHAPE> d;
     struct expanded x, y;
 
-    clear_sums<IS_UP, SHAPE>(sums);
+    clear_sums<BY_EIGHTHS, SHAPE>(sums);
     wait_stage<SHAPE>(*s);
     expand_unit<SHAPE>(&x, *s, 0, c.words_at, c.codes_at, c.shifts);
     for (int left = c.n_units;; left -= STAGE_UNITS) {
@@ -409,8 +410,8 @@ static __device__ __forceinline__ void multiply_row(struct item_sums<IS_UP, SHAP
         if (left > 1)
             expand_unit<SHAPE>(&y, now, 1, c.words_at, c.codes_at, c.shifts);
         end_unit<SHAPE>(sums->acc, &d, x.codes);
-        if (next_unit<IS_UP>(&walk, c.n_units, c.width))
-            end_part<IS_UP, SHAPE>(sums);
+        if (next_unit<BY_EIGHTHS>(&walk, c.n_units, c.width))
+            end_part<BY_EIGHTHS, SHAPE>(sums);
         if (left == 1) {
             release_stage<SHAPE>(now);
             break;
@@ -421,8 +422,8 @@ static __device__ __forceinline__ void multiply_row(struct item_sums<IS_UP, SHAP
             expand_unit<SHAPE>(&x, *s, 0, c.words_at, c.codes_at, c.shifts);
         }
         end_unit<SHAPE>(sums->acc, &d, y.codes);
-        if (next_unit<IS_UP>(&walk, c.n_units, c.width))
-            end_part<IS_UP, SHAPE>(sums);
+        if (next_unit<BY_EIGHTHS>(&walk, c.n_units, c.width))
+            end_part<BY_EIGHTHS, SHAPE>(sums);
         release_stage<SHAPE>(now);
         if (left <= STAGE_UNITS)
             break;
