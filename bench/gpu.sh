@@ -13,7 +13,7 @@ set -eu
 folder=$1
 shift
 [ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b \
-    together-120b served-120b files
+    together-120b many-120b-256 many-120b-512 many-120b-1024 served-120b files
 export OSPREY_MODEL_DIR="${OSPREY_MODEL_DIR:-$PWD/models/osprey-nano}"
 mkdir -p "$folder"
 
@@ -24,6 +24,8 @@ row() { # NAME OPTION...
     "$OSPREY" bench --device cuda --format json --output "$folder/$name.json" "$@" ||
         echo "FAILED $name" >&2
 }
+
+many="--mxfp4-layers all --pp 128 --tg 128 -b 8192 --runs 1 --warmup-runs 0"
 
 large() { # NAME OPTION...: gpt-oss-120b, generated weights
     name=$1
@@ -64,6 +66,10 @@ for wanted in "$@"; do
     # the median step is at a context of 1,024
     together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 896 --tg 256 \
         -b 2048 --runs 1 --warmup-runs 0 ;;
+    # steps of many rows: their median is at a context of 192
+    many-120b-256) large many-120b-256 $many --concurrency 256 ;;
+    many-120b-512) large many-120b-512 $many --concurrency 512 ;;
+    many-120b-1024) large many-120b-1024 $many --concurrency 1024 --kv-cache-dtype fp8 ;;
     served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 \
         --max-queue 1024 ;;

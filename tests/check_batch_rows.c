@@ -14,6 +14,12 @@
  *
  *     check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]
  *         default: the GPU if there is one, else the CPU; osprey-nano, all, 200 tokens
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT rows ROWS
+ *         steps of up to ROWS rows; 256 by default and at least
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT uneven ROWS
+ *         the same where one of 50 sequences has CONTEXT tokens, and the others a quarter
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT again N ROWS...
+ *         N steps of so many rows each: every token and its logprob must be as alone
  *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...
  *         prints the time of a step of so many rows by stage, us, and its time when they are
  *         prefill rows, which may be added in any order; 256+512: 256 decode rows and 512
@@ -33,12 +39,14 @@
 #include "steps.h"
 #include "store/mxfp4_layers.h"
 
-enum { SEQS_MAX = 256, PREFILL_ROWS = 20, FILL_BYTES = 1 << 24, REPEATS = 4, STEPS_TIMED = 9 };
+enum { SEQS_MAX = 1024, PREFILL_ROWS = 20, FILL_BYTES = 1 << 24, REPEATS = 4, STEPS_TIMED = 9 };
 
-static const int row_counts[] = {2, 4, 5, 8, 9, 16, 17, 32, 33, 40, 48, 64, 65, 128, 129, 256};
+static const int row_counts[] = {2,  4,  5,   8,   9,   16,  17,  32,  33,  40,  48,
+                                 64, 65, 128, 129, 256, 257, 400, 512, 768, 1024};
 enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]), ROWS_CHECKED = 256 };
 
 static int context, n_seqs, prefill_rows = PREFILL_ROWS;
+static bool is_uneven;
 static uint64_t *expected;        /* (n_seqs): hash of a row's logits when it runs alone, */
 static uint64_t expected_prefill; /* and of the last of PREFILL_ROWS prefill rows */
 
@@ -103,8 +111,15 @@ static void set_phases(struct batch *b, int n, enum phase phase)
         ((int32_t *)BATCH_PHASES(b))[row] = (int32_t)phase;
 }
 
-/* Decode rows of n sequences from `first` on at position `context`, and optionally the prefill
- * rows of one more. */
+/* Tokens of a sequence before its decode row. */
+static int context_of(int seq)
+{
+    enum { LONG_EVERY = 50, LONG_AT = 3, SHORT_PART = 4 };
+
+    return is_uneven && seq % LONG_EVERY != LONG_AT ? context / SHORT_PART : context;
+}
+
+/* Decode rows of n sequences from `first` on, and optionally the prefill rows of one more. */
 static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
 {
     const int n_parts = n + (n_prompt > 0), n_rows = n + n_prompt, n_pages = pages_each();
@@ -132,7 +147,7 @@ static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
         const bool is_prefill = row >= n;
 
         ((int32_t *)BATCH_PHASES(b))[row] = is_prefill ? PHASE_PREFILL : PHASE_DECODE;
-        ((int32_t *)BATCH_POSITIONS(b))[row] = is_prefill ? row - n : context;
+        ((int32_t *)BATCH_POSITIONS(b))[row] = is_prefill ? row - n : context_of(first + row);
         ((int32_t *)BATCH_ROW_SEQ(b))[row] = is_prefill ? n : row;
         ((int32_t *)BATCH_TOKENS(b))[row] =
             (int32_t)(rng_bits(2, (uint64_t)(is_prefill ? SEQS_MAX + row - n : first + row), 0) %
@@ -200,7 +215,7 @@ static int alone(struct model *m, float *logits, int n)
 static int together(struct model *m, float *logits, int n, int n_prompt)
 {
     struct batch *b = batch_of(0, n, n_prompt, model_config(m)->vocab_size);
-    uint64_t have[ROWS_CHECKED + 1];
+    uint64_t have[SEQS_MAX + 1];
     int n_bad = 0;
 
     for (int repeat = 0; repeat < REPEATS; repeat++) {
@@ -231,6 +246,49 @@ static int check(struct model *m, int n_rows_max)
     free(logits);
     printf("rows alone and in steps of up to %d, and the last prefill row beside them: %s\n",
            n_rows_max, n_bad == 0 ? "the same bits" : "FAILED");
+    return n_bad;
+}
+
+/* ---- the same step again and again ---- */
+
+/* Tokens and logprobs of the samples of a step. */
+static void sample_rows(struct model *m, const struct batch *b, int32_t *tokens, float *logprobs)
+{
+    struct sampled d;
+
+    run(m, b);
+    must(model_sampled(m, &d));
+    memcpy(tokens, d.tokens, (size_t)b->n_samples * sizeof(*tokens));
+    memcpy(logprobs, d.logprobs, (size_t)b->n_samples * sizeof(*logprobs));
+}
+
+static int check_again(struct model *m, int n_steps, int n)
+{
+    const int vocab = model_config(m)->vocab_size;
+    static int32_t tokens[SEQS_MAX], have_tokens[SEQS_MAX];
+    static float logprobs[SEQS_MAX], have_logprobs[SEQS_MAX];
+    struct batch *b;
+    int n_bad = 0, n_bad_steps = 0;
+
+    for (int s = 0; s < n; s++) {
+        b = batch_of(s, 1, 0, vocab);
+        sample_rows(m, b, &tokens[s], &logprobs[s]);
+        free(b);
+    }
+    b = batch_of(0, n, 0, vocab);
+    for (int i = 0; i < n_steps; i++) {
+        const int n_before = n_bad;
+
+        sample_rows(m, b, have_tokens, have_logprobs);
+        for (int s = 0; s < n; s++)
+            n_bad += have_tokens[s] != tokens[s] ||
+                     memcmp(&have_logprobs[s], &logprobs[s], sizeof(float)) != 0;
+        n_bad_steps += n_bad > n_before;
+    }
+    free(b);
+    printf("%d steps of %d rows: %d rows in %d steps have another token or logprob than alone: "
+           "%s\n",
+           n_steps, n, n_bad, n_bad_steps, n_bad == 0 ? "the same bits" : "FAILED");
     return n_bad;
 }
 
@@ -688,11 +746,25 @@ static void time_all(struct model *m, int n, char **words, bool is_decode_alone)
     }
 }
 
+/* Arguments behind "again": N ROWS... */
+static int again_all(struct model *m, int n, char **words)
+{
+    struct timed_rows r;
+    int n_bad = 0;
+
+    for (int i = 1; i < n && read_rows(&r, words[i]); i++)
+        n_bad += check_again(m, atoi(words[0]), r.n);
+    return n_bad;
+}
+
 int main(int argc, char **argv)
 {
     const char *device = argc > 1 ? argv[1] : "auto", *shape = argc > 2 ? argv[2] : "osprey-nano";
     const int n_layers = argc > 3 ? atoi(argv[3]) : 0;
     const bool is_decode_alone = argc > 5 && strcmp(argv[5], "generated") == 0;
+    const bool is_again = argc > 7 && strcmp(argv[5], "again") == 0;
+    const bool has_rows =
+        argc == 7 && (strcmp(argv[5], "rows") == 0 || strcmp(argv[5], "uneven") == 0);
     const bool is_drafts = argc > 5 && strcmp(argv[5], "drafts") == 0;
     const bool is_timed =
         is_decode_alone || is_drafts || (argc > 5 && strcmp(argv[5], "time") == 0);
@@ -701,24 +773,30 @@ int main(int argc, char **argv)
 
     context = argc > 4 ? atoi(argv[4]) : 200;
     n_seqs = ROWS_CHECKED;
-    if (context < PREFILL_ROWS || (argc > 5 && !is_timed) ||
-        (is_timed && !need_rows(argc - 6, argv + 6))) {
+    is_uneven = has_rows && strcmp(argv[5], "uneven") == 0;
+    if (context < PREFILL_ROWS || (argc > 5 && !is_timed && !is_again && !has_rows) ||
+        ((is_timed || has_rows) && !need_rows(argc - 6, argv + 6)) ||
+        (is_again && !need_rows(argc - 7, argv + 7))) {
         fprintf(stderr,
-                "check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT [time|generated|drafts "
-                "ROWS...]]]]]: at "
-                "most %d "
-                "rows, and a context of at least %d tokens\n",
+                "check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT [rows|uneven ROWS|again N "
+                "ROWS...|time|generated|drafts ROWS...]]]]]: at most %d rows, and a context of at "
+                "least "
+                "%d tokens\n",
                 SEQS_MAX, PREFILL_ROWS);
         return 2;
     }
+    if (has_rows && n_seqs < ROWS_CHECKED)
+        n_seqs = ROWS_CHECKED;
     expected = mem_new((size_t)n_seqs * sizeof(*expected));
     m = open_shape(device, shape, n_layers);
     if (is_drafts)
         time_drafts(m, argc - 6, argv + 6);
     else if (is_timed)
         time_all(m, argc - 6, argv + 6, is_decode_alone);
+    else if (is_again)
+        n_bad = again_all(m, argc - 6, argv + 6);
     else
-        n_bad = check(m, ROWS_CHECKED) + check_verified(m) + check_churn(m) + check_ahead(m);
+        n_bad = check(m, n_seqs) + check_verified(m) + check_churn(m) + check_ahead(m);
     model_close(m);
     free(expected);
     return n_bad > 0;

@@ -43,7 +43,10 @@ void test_padded_counts(void **state)
     assert_int_equal(padded_rows(65, 512), 80);
     assert_int_equal(padded_rows(241, 512), 256);
     assert_int_equal(padded_rows(256, 512), 256);
-    assert_int_equal(padded_rows(257, 512), -257);
+    assert_int_equal(padded_rows(257, 512), 320);
+    assert_int_equal(padded_rows(500, 510), 510);
+    assert_int_equal(padded_rows(1000, 1024), 1024);
+    assert_int_equal(padded_rows(1025, 2048), -1025);
     assert_int_equal(padded_rows(5, 5), 5); /* the largest step */
     assert_int_equal(padded_rows(49, 50), 50);
 }

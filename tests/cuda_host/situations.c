@@ -80,9 +80,10 @@ static struct situation random_situation(uint32_t *state)
     struct situation at = {
         .gpu = (int)next_random(state, N_GPUS),
         .is_native = next_random(state, 4) == 0,
-        .step = {.n_decode = (int)next_random(state, next_random(state, 2) ? 301 : 10),
+        .step = {.n_decode = (int)next_random(state, next_random(state, 2) ? 1101 : 10),
                  .n_prefill = prefills[next_random(state, 6)],
                  .n_context = (int)next_random(state, next_random(state, 2) ? 20000 : 200),
+                 .n_context_first = (int)next_random(state, 2) * 20000,
                  .samples = (enum samples)next_random(state, 4),
                  .has_special = next_random(state, 4) == 0}};
 

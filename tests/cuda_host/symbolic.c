@@ -233,6 +233,8 @@ static void fill_rows(struct batch *b, const struct step_spec *spec)
         phases[i] = i < spec->n_decode ? PHASE_DECODE : PHASE_PREFILL;
         positions[i] = i < spec->n_decode ? spec->n_context : i - spec->n_decode;
     }
+    if (spec->n_context_first > 0 && spec->n_decode > 0)
+        positions[0] = spec->n_context_first;
 }
 
 static void fill_samples(struct batch *b, const struct step_spec *spec)

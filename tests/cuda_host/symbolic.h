@@ -9,8 +9,8 @@
 
 enum {
     SYMBOLIC_LAYERS_MAX = 4,
-    SYMBOLIC_ROWS_MAX = 2400, /* of the largest step */
-    SYMBOLIC_SAMPLES_MAX = 320
+    SYMBOLIC_ROWS_MAX = 3200, /* of the largest step */
+    SYMBOLIC_SAMPLES_MAX = 1120
 };
 
 struct symbolic_spec {
@@ -54,6 +54,7 @@ enum samples {
 struct step_spec {
     int n_decode, n_prefill; /* rows; the prefill rows are one sequence */
     int n_context;           /* positions before each decode row */
+    int n_context_first;     /* of the first row, unless 0 */
     enum samples samples;
     bool has_special; /* the first sample wants the likeliest tokens */
 };

@@ -17,7 +17,7 @@
 enum {
     BENCH_CASES_MAX = 256,
     BENCH_LIST_MAX = 32, /* values of --pp, --tg, --depth, --concurrency */
-    BENCH_CONCURRENCY_MAX = 256,
+    BENCH_CONCURRENCY_MAX = 1024,
     BENCH_STAGES_MAX = 32
 };
 

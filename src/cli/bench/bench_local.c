@@ -267,7 +267,8 @@ static struct bench_step_time local_step_time(void *self)
 enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model,
                                  const struct bench_local_options *options)
 {
-    const struct osp_engine_options opt = {.notify = on_step,
+    const struct osp_engine_options opt = {.queue_requests_max = BENCH_CONCURRENCY_MAX,
+                                           .notify = on_step,
                                            .notify_ctx = out,
                                            .no_async_scheduling = options->no_async_scheduling,
                                            .speculative = options->speculative};

@@ -24,6 +24,7 @@ enum {
     ATTN_SPLITS_MAX = 32,  /* per row; the merge uses one lane per split */
     ATTN_GROUP_UNITS = 8,  /* one per warp of a block */
     ATTN_SPLIT_GROUPS = 2, /* of a row that does not need the maximum number of splits */
+    ATTN_SPLITS_NEAR = 8,  /* of a row whose splits one block or a cluster can merge */
     ATTN_SPLIT_BYTES = ATTN_HEADS * (ATTN_HEAD_DIM + 2) * 8, /* partials of a split, with tags */
     ATTN_MERGE_BYTES = ATTN_SPLITS_MAX * ATTN_SPLIT_BYTES + 128, /* with the header in front */
     ATTN_PREFILL_TOKENS = 16,           /* per block: 128 rows with their heads */
@@ -51,8 +52,10 @@ struct attn_launch {
     struct attn_args args;
     const struct batch *batch; /* in device memory */
     struct attn_rows rows;
-    int first_row, n_rows; /* rows [first_row, first_row + n_rows) of the batch */
-    int n_seqs;            /* of the batch */
+    int first_row,
+        n_rows;    /* rows [first_row, first_row + n_rows) of the batch, or, with n_scanned, */
+    int n_scanned; /* rows of that range of the long ones among the first n_scanned rows */
+    int n_seqs;    /* of the batch */
     /* Prefill rows and the plain kernel: the samples of the batch, (n_samples), if only their rows
      * are needed, in ascending order; NULL: all rows are. Other rows may be left out. */
     const struct batch_sample *samples;
@@ -89,6 +92,12 @@ static inline HOST_DEVICE int attn_splits(int n_units, int n_most)
     return n < n_most ? n : n_most;
 }
 
+/* A long row is a decode row with more splits than ATTN_SPLITS_NEAR in layers without a window. */
+static inline HOST_DEVICE bool attn_is_long(int position)
+{
+    return attn_splits(attn_units(0, position + 1), ATTN_SPLITS_MAX) > ATTN_SPLITS_NEAR;
+}
+
 /* The next number of units at which the launch changes: a CUDA graph serves all counts up to it. */
 static inline int attn_units_bucket(int n_units)
 {
@@ -117,8 +126,8 @@ static inline HOST_DEVICE int64_t attn_partial_floats(const struct attn_args *a)
 void launch_attn_plain(struct launch_list *list, const struct attn_launch *l);
 /* Decode rows, BF16 or F8 pages, head width 64; prefill rows are skipped. */
 void launch_attn_decode(struct launch_list *list, const struct attn_launch *l);
-/* The same with one block per row and head. Returns false if there are too few rows or too many
- * keys for it. */
+/* The same with one block per row and head; long rows are skipped. Returns false if there are too
+ * few rows, or one split, for it. */
 bool launch_attn_one_block(struct launch_list *list, const struct attn_launch *l);
 /* The same for rows of one split. Returns false if there are too few rows or too many keys for
  * it. */

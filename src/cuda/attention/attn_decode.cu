@@ -200,7 +200,8 @@ template <int DTYPE> static void launch_dtype(struct launch_list *list, const st
 
 void launch_attn_decode(struct launch_list *list, const struct attn_launch *l)
 {
-    if (launch_attn_one_block(list, l) || launch_attn_window(list, l))
+    if (l->n_splits <= ATTN_SPLITS_NEAR &&
+        (launch_attn_one_block(list, l) || launch_attn_window(list, l)))
         return;
     if (l->args.kv.dtype == DTYPE_F8)
         launch_dtype<DTYPE_F8>(list, l);

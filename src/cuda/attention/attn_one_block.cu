@@ -2,7 +2,8 @@
  * the GPU that way. A block processes all splits of its row with the operations of attn_decode.cu
  * in the same order, so the bits are the same. Setup (block assignment, the query's three terms) is
  * done once per row instead of once per split. The next split's keys are copied while the current
- * sums are added, and the splits are merged in shared memory.
+ * sums are added, and the splits are merged in shared memory. Rows with more than ATTN_SPLITS_NEAR
+ * splits are left to attn_decode.cu.
  *
  * Traffic: the keys and values that the rows see, once; memory bound. H200, 2026-11-22: 64 rows of
  * 1,024 tokens, eight key/value heads, BF16: 18 layers of a step take 0.29 ms less than with one
@@ -61,6 +62,18 @@ static __device__ __forceinline__ void pages_of(int32_t pages[PAIR], const struc
         pages[i] = page_of(k, index + i * k.step);
 }
 
+/* begin_block(), without the long rows, which another launch has. */
+static __device__ __forceinline__ bool begin_near(struct block *k, const struct attn_launch &l)
+{
+    if (!begin_block(k, l))
+        return false;
+    if (k->n_splits <= CLUSTER_SPLITS_MAX)
+        return true;
+    if (blockIdx.y + blockIdx.z == 0)
+        pdl_wait();
+    return false;
+}
+
 /* Grid: 1, blocks per row, rows. The kernel report identifies decode attention by this function
  * name. */
 template <int DTYPE>
@@ -79,7 +92,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     struct query q;
     struct sums sums = {};
 
-    if (!begin_block(&k, l))
+    if (!begin_near(&k, l))
         return;
     const float sink = load_sink(l, k, warp);
     struct split_pos next = {0, k.unit + warp};
@@ -134,8 +147,7 @@ template <int DTYPE> static void launch_dtype(struct launch_list *list, const st
 
 bool launch_attn_one_block(struct launch_list *list, const struct attn_launch *l)
 {
-    if (l->n_splits == 1 || l->n_splits > CLUSTER_SPLITS_MAX ||
-        l->n_rows * attn_row_blocks(&l->args) < BLOCKS_AT_LEAST)
+    if (l->n_splits == 1 || l->n_rows * attn_row_blocks(&l->args) < BLOCKS_AT_LEAST)
         return false;
     if (l->args.kv.dtype == DTYPE_F8)
         launch_dtype<DTYPE_F8>(list, l);

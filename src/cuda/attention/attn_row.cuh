@@ -13,8 +13,8 @@ enum {
     WARPS = ATTN_GROUP_UNITS,
     THREADS = WARPS * WARP_LANES,
     BLOCKS_PER_SM = 2,
-    CLUSTER_SPLITS_MAX = 8,         /* of a row whose splits are merged in shared memory */
-    HEAD_STRIDE = ATTN_HEAD_DIM + 4 /* in floats; padded against bank conflicts */
+    CLUSTER_SPLITS_MAX = ATTN_SPLITS_NEAR, /* of a row whose splits are merged in shared memory */
+    HEAD_STRIDE = ATTN_HEAD_DIM + 4        /* in floats; padded against bank conflicts */
 };
 static_assert((int)WARPS == (int)ATTN_HEADS, "one warp merges one head");
 static_assert((int)ATTN_SPLITS_MAX <= (int)WARP_LANES, "one lane per split");
@@ -41,13 +41,43 @@ struct source {
     int unit;
 };
 
+/* Long row n of the first n_scanned rows; n_scanned: there is none. Each warp scans them. */
+static __device__ int long_row(const struct attn_rows &rows, int n_scanned, int n)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    int n_before = 0;
+
+#pragma unroll 4
+    for (int first = 0; first < n_scanned; first += WARP_LANES) {
+        const int row = first + lane;
+        const bool is_there = row < n_scanned;
+        const unsigned which =
+            __ballot_sync(ALL_LANES, is_there && rows.phases[is_there ? row : 0] == PHASE_DECODE &&
+                                         attn_is_long(rows.positions[is_there ? row : 0]));
+        const bool is_it =
+            (which >> lane & 1) != 0 && n_before + __popc(which & ((1u << lane) - 1)) == n;
+        const unsigned found = __ballot_sync(ALL_LANES, is_it);
+
+        if (found != 0)
+            return first + __ffs((int)found) - 1;
+        n_before += __popc(which);
+    }
+    return n_scanned;
+}
+
 /* Returns false if the block has no work. */
 static __device__ __forceinline__ bool block_of(struct block *k, const struct attn_launch &l)
 {
     const struct attn_args &a = l.args;
     const int n_group = l.n_group, n_parts = (n_group + ATTN_HEADS - 1) / ATTN_HEADS;
     const int part = blockIdx.y % n_parts;
-    const int row = l.first_row + blockIdx.z, position = l.rows.positions[row];
+    int row = l.first_row + blockIdx.z;
+
+    if (l.n_scanned > 0)
+        row = long_row(l.rows, l.n_scanned, row);
+    if (l.n_scanned > 0 && row == l.n_scanned)
+        return false;
+    const int position = l.rows.positions[row];
     const int phase = l.rows.phases[row], kv_head = (int)blockIdx.y / n_parts;
     const struct batch_seq *seq = &l.rows.seqs[l.rows.row_seq[row]];
     int n_units;

@@ -22,6 +22,8 @@
 
 /* The encoding that createpolicy returns for evict_first on all addresses. */
 static const uint64_t EVICT_FIRST_POLICY = 0x12F0000000000000u;
+/* The same for evict_normal: no policy, for instructions that have one. */
+static const uint64_t EVICT_NORMAL_POLICY = 0x1000000000000000u;
 
 /* Returns its argument, which is never 0, in a form that ptxas cannot analyse. */
 static __device__ __forceinline__ uint32_t opaque_address(uint32_t shared)

@@ -157,6 +157,7 @@ static __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t tile)
 /* X(N, names of D's registers, D's registers, names of A's registers, name of B's descriptor) */
 #define WGMMA_WIDTHS(X)                                                                            \
     X(16, NAMES_0, (OUT_8(d, 0)), "%8, %9, %10, %11", "%12")                                       \
+    X(24, NAMES_0 ", %8, %9, %10, %11", (OUT_8(d, 0), OUT_4(d, 8)), "%12, %13, %14, %15", "%16")   \
     X(32, NAMES_0 NAMES_8, (OUT_16(d, 0)), "%16, %17, %18, %19", "%20")                            \
     X(48, NAMES_0 NAMES_8 NAMES_16, (OUT_16(d, 0), OUT_8(d, 16)), "%24, %25, %26, %27", "%28")     \
     X(64, NAMES_0 NAMES_8 NAMES_16 NAMES_24, (OUT_32(d, 0)), "%32, %33, %34, %35", "%36")          \
@@ -196,6 +197,30 @@ static __device__ __forceinline__ void wgmma_first(float d[32], const uint32_t a
                  "}, {%32, %33, %34, %35}, %36, adds, 1, 1, 0;\n}"
                  : NEW_16(d, 0), NEW_16(d, 16)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+#define NEW_8(d, i) NEW_4(d, i), NEW_4(d, i + 4)
+
+#define WGMMA_OF_ZERO(width, names_d, out_d, names_a, name_b)                                      \
+    if constexpr (WIDTH == width)                                                                  \
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, 0, 0;\n"                                  \
+                 "wgmma.mma_async.sync.aligned.m64n" #width "k16.f32.f16.f16 {" names_d            \
+                 "}, {" names_a "}, " name_b ", adds, 1, 1, 0;\n}"                                 \
+                 : WITHOUT_PARENTHESES out_d                                                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+
+/* d = a b, FP16, WIDTH columns: 16, 24, 32 or 48; the previous content of d is ignored. */
+template <int WIDTH>
+static __device__ __forceinline__ void wgmma_of_zero(float d[WIDTH / 2], const uint32_t a[4],
+                                                     uint64_t b)
+{
+    static_assert(WIDTH == 16 || WIDTH == 24 || WIDTH == 32 || WIDTH == 48, "one of these widths");
+    WGMMA_OF_ZERO(16, NAMES_0, (NEW_8(d, 0)), "%8, %9, %10, %11", "%12");
+    WGMMA_OF_ZERO(24, NAMES_0 ", %8, %9, %10, %11", (NEW_8(d, 0), NEW_4(d, 8)),
+                  "%12, %13, %14, %15", "%16");
+    WGMMA_OF_ZERO(32, NAMES_0 NAMES_8, (NEW_16(d, 0)), "%16, %17, %18, %19", "%20");
+    WGMMA_OF_ZERO(48, NAMES_0 NAMES_8 NAMES_16, (NEW_16(d, 0), NEW_8(d, 16)), "%24, %25, %26, %27",
+                  "%28");
 }
 
 /* d += a b, WIDTH columns. */

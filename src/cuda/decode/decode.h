@@ -17,7 +17,7 @@ extern "C" {
 
 enum {
     DECODE_FUSED_MAX = 4,     /* rows of a step whose entries are not grouped by expert */
-    DECODE_ROWS_MAX = 256,    /* rows of a step that these kernels support */
+    DECODE_ROWS_MAX = 1024,   /* rows of a step that these kernels support */
     DECODE_RMSNORM_MAX = 64,  /* rows that fit: the router kernel does their residual RMSNorm */
     DECODE_EXPERTS_MAX = 128, /* four logits per lane */
     DECODE_ACTIVE_MAX = 8,
@@ -138,12 +138,18 @@ struct decode_gemm {
     const uint16_t *rows;  /* of x, as made by launch_round_rows() */
     bool is_mxfp4;
     struct decode_heads heads; /* pages NULL: no RoPE epilogue */
+    char *operand; /* launch_decode_gemm_sm90(): the rows as an operand (common/operand.h) */
+    int32_t n_operand_rows;
 };
 /* With list->is_query it only returns whether the GPU has enough shared memory. */
 bool launch_decode_gemm(struct launch_list *list, const struct decode_gemm *p);
 /* The same for 33 to 64 tokens, with MXFP4 matrices that fit in the shared memory of all SMs
  * together. */
 bool launch_decode_smem_resident(struct launch_list *list, const struct decode_gemm *p);
+/* The same by wgmma, for many tokens and MXFP4 matrices, without the RoPE epilogue; Hopper only. */
+bool launch_decode_gemm_sm90(struct launch_list *list, const struct decode_gemm *p);
+/* Copies p->rows to p->operand. */
+void launch_decode_operand(struct launch_list *list, const struct decode_gemm *p);
 /* The same for one long MXFP4 matrix (the LM head), without the RoPE epilogue. */
 bool launch_decode_head(struct launch_list *list, const struct decode_gemm *p);
 
@@ -240,9 +246,9 @@ bool decode_down_fits(struct launch_list *list, const struct decode_experts *p);
 /* The same with tokens grouped by expert. */
 enum { DECODE_JOB_TOKENS = 8 };
 struct decode_job {
-    int32_t expert, first, n; /* entries [first, first + n) */
-    int32_t reserved;
-    int32_t tokens[DECODE_JOB_TOKENS]; /* (n): the tokens of the entries */
+    int32_t expert, first, n;          /* entries [first, first + n) */
+    int32_t row;                       /* the first one's row of the operand, where there is one */
+    int32_t tokens[DECODE_JOB_TOKENS]; /* (n): the tokens of the entries; not with an operand */
 };
 struct decode_grouped {
     struct decode_experts e;
@@ -254,13 +260,25 @@ struct decode_grouped {
     int32_t *entry;          /* (T*A): the entry of token t at rank a */
     float *entry_gates;      /* (T*A): of entries; NaN: the entry has a unit that is not finite */
     int32_t job_tokens;      /* maximum per job, set by decode_grouped_fits() */
+    /* Where decode_grouped_sm90_fits(): operands (common/operand.h) of n_operand_rows rows. The
+     * entries of an expert are adjacent rows, from a multiple of OPERAND_ALIGN_ROWS on. */
+    char *operand, *units_operand; /* y of the entries; their gated units */
+    int32_t *place;                /* (T*A): the operand row of token t at rank a */
+    int32_t n_operand_rows;
 };
 void launch_decode_expert_jobs(struct launch_list *list, const struct decode_grouped *p);
+/* Copies p->rows to the operand rows of their entries. */
+void launch_decode_expert_operand(struct launch_list *list, const struct decode_grouped *p);
 bool launch_decode_grouped_up(struct launch_list *list, const struct decode_grouped *p);
 bool launch_decode_grouped_down(struct launch_list *list, const struct decode_grouped *p);
 /* Returns whether the GPU has enough shared memory for these, and sets the maximum number of tokens
  * per job. */
 bool decode_grouped_fits(struct launch_list *list, struct decode_grouped *p);
+/* The same by wgmma, for more tokens per job; Hopper only. Rows and units fill whole units of
+ * columns. */
+void launch_decode_grouped_sm90(struct launch_list *list, const struct decode_grouped *p,
+                                bool is_up);
+bool decode_grouped_sm90_fits(struct launch_list *list, struct decode_grouped *p);
 /* Adds the expert outputs of each token (parts) to e.x, and stores their
  * RMSNorm by rows.norm in rows.y; e.x NULL: stores the sum in e.h. */
 void launch_decode_combine(struct launch_list *list, const struct decode_grouped *p,

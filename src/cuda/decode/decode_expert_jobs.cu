@@ -1,61 +1,73 @@
-/* Job lists for the grouped MoE decode kernels (decode_grouped.cu), by one block: top-k of each
- * token, unless the router did it, and for each expert its entries in token order, in jobs of up to
- * job_tokens, and the gates of the entries. Bound by latency. */
+/* Job lists for the grouped MoE decode kernels (decode_grouped.cu, decode_grouped_sm90.cu), by one
+ * block: top-k of each token, unless the router did it, and for each expert its entries in token
+ * order, in jobs of up to job_tokens, and the gates of the entries. Bound by latency.
+ *
+ * A second kernel copies the rows of the entries to the operand of wgmma. */
+#include "cuda/decode/operand_piece.cuh"
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/live_rows.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/launch/launch_kernel.cuh"
+#include "cuda/common/operand.h"
 
 enum {
     GROUP_THREADS = 1024,
     GROUP_WARPS = GROUP_THREADS / WARP_LANES,
-    CHUNKS_MAX = DECODE_ROWS_MAX * DECODE_ACTIVE_MAX / WARP_LANES
+    LANE_ENTRIES_MAX = DECODE_ROWS_MAX * DECODE_ACTIVE_MAX / GROUP_THREADS
 };
 
-/* The first entry and job of an expert. */
+/* The first entry, job and operand row of an expert. */
 struct expert_slot {
-    int entry, job;
+    int entry, job, row;
 };
 
-/* Entries are ranked in warp-sized chunks: counts of an expert per chunk, then their prefix
- * sums. */
-struct chunks {
-    uint16_t of[CHUNKS_MAX][DECODE_EXPERTS_MAX];
+/* A warp has consecutive entries: its counts of each expert, then the number of that expert's
+ * entries before its own. */
+struct warp_counts {
+    uint16_t of[GROUP_WARPS][DECODE_EXPERTS_MAX];
 };
 
 /* First entries and jobs of the experts from their counts: one thread per expert, one prefix sum
- * for all three values. */
+ * for all four values. */
 static __device__ void list_jobs(const struct decode_grouped &p, int count,
                                  struct expert_slot *first)
 {
-    enum { JOB_BIT = 12, ACTIVE_BIT = 24, MASK = (1 << JOB_BIT) - 1 };
-    __shared__ uint32_t smem[GROUP_WARPS];
+    enum { FIELD_BITS = 16, MASK = (1 << FIELD_BITS) - 1 };
+    static_assert((int)DECODE_ROWS_MAX * (int)DECODE_ACTIVE_MAX +
+                          (int)DECODE_EXPERTS_MAX * (int)OPERAND_ALIGN_ROWS <=
+                      (int)MASK,
+                  "each sum fits in its field");
+    __shared__ uint64_t smem[GROUP_WARPS];
     const int e = threadIdx.x, n_jobs = (count + p.job_tokens - 1) / p.job_tokens;
-    uint32_t all;
-    const uint32_t before = sum_before((uint32_t)count | (uint32_t)n_jobs << JOB_BIT |
-                                           (count > 0 ? 1u : 0u) << ACTIVE_BIT,
+    const int n_rows = (int)units_of(count, OPERAND_ALIGN_ROWS) * OPERAND_ALIGN_ROWS;
+    uint64_t all;
+    const uint64_t before = sum_before((uint64_t)count | (uint64_t)n_jobs << FIELD_BITS |
+                                           (uint64_t)n_rows << 2 * FIELD_BITS |
+                                           (uint64_t)(count > 0 ? 1 : 0) << 3 * FIELD_BITS,
                                        smem, GROUP_WARPS, &all);
-    const struct expert_slot at = {(int)(before & MASK), (int)(before >> JOB_BIT & MASK)};
+    const struct expert_slot at = {(int)(before & MASK), (int)(before >> FIELD_BITS & MASK),
+                                   (int)(before >> 2 * FIELD_BITS & MASK)};
 
     if (e < DECODE_EXPERTS_MAX)
         first[e] = at;
     for (int i = 0; i < n_jobs; i++) {
         struct decode_job *to = &p.jobs[at.job + i];
 
-        *(int4 *)to = make_int4(e, at.entry + i * p.job_tokens,
-                                min(count - i * p.job_tokens, p.job_tokens), 0);
+        *(int4 *)to =
+            make_int4(e, at.entry + i * p.job_tokens, min(count - i * p.job_tokens, p.job_tokens),
+                      at.row + i * p.job_tokens);
         for (int token = 0; token < DECODE_JOB_TOKENS; token += 4)
             *(int4 *)&to->tokens[token] = make_int4(0, 0, 0, 0);
     }
     if (threadIdx.x == 0) {
-        *p.n_jobs = (int)(all >> JOB_BIT & MASK);
-        (void)atomicAdd((unsigned long long *)p.e.n_read, (unsigned long long)(all >> ACTIVE_BIT));
+        *p.n_jobs = (int)(all >> FIELD_BITS & MASK);
+        (void)atomicAdd((unsigned long long *)p.e.n_read,
+                        (unsigned long long)(all >> 3 * FIELD_BITS));
     }
 }
 
 /* One warp selects a token's experts; ids and gates of all tokens. */
-static __device__ void select_experts(const struct decode_grouped &p, int token, int *ids,
-                                      float *gates)
+static __device__ void select_experts(const struct decode_grouped &p, int token)
 {
     const int lane = threadIdx.x % WARP_LANES, at = token * p.e.n_ranks + lane;
     struct topk c;
@@ -64,12 +76,12 @@ static __device__ void select_experts(const struct decode_grouped &p, int token,
                 p.e.n_ranks);
     if (lane >= p.e.n_ranks)
         return;
-    ids[at] = p.e.ids[at] = id_of(c, lane);
-    gates[at] = p.e.gates[at] = gate_of(c, lane, p.e.n_ranks);
+    p.e.ids[at] = id_of(c, lane);
+    p.e.gates[at] = gate_of(c, lane, p.e.n_ranks);
 }
 
 /* Number of lower lanes of the warp with the same expert. */
-static __device__ __forceinline__ int rank_in_chunk(int id, int *n_same)
+static __device__ __forceinline__ int rank_in_warp(int id, int *n_same)
 {
     const unsigned same = __match_any_sync(ALL_LANES, id);
 
@@ -77,61 +89,117 @@ static __device__ __forceinline__ int rank_in_chunk(int id, int *n_same)
     return __popc(same & ((1u << threadIdx.x % WARP_LANES) - 1));
 }
 
+/* Adds a warp's entries with this expert to its count; returns the count before this lane's. */
+static __device__ __forceinline__ int count_entry(uint16_t *counts, int id)
+{
+    int n_same, before;
+    const int rank = rank_in_warp(id, &n_same);
+
+    before = id >= 0 ? counts[id] + rank : 0;
+    __syncwarp();
+    if (rank == 0 && id >= 0)
+        counts[id] = (uint16_t)(counts[id] + n_same);
+    __syncwarp();
+    return before;
+}
+
+static __device__ __forceinline__ void place_entry(const struct decode_grouped &p, int i, int at,
+                                                   const struct expert_slot &first)
+{
+    if (p.place != NULL)
+        p.place[i] = first.row + at;
+    else
+        p.jobs[first.job + at / p.job_tokens].tokens[at % p.job_tokens] = i / p.e.n_ranks;
+    p.entry[i] = first.entry + at;
+    p.entry_gates[first.entry + at] = __ldcg(p.e.gates + i);
+}
+
 /* One block. Entry i is token i / n_ranks; the entries of an expert keep this order. */
 static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     expert_jobs_kernel(const __grid_constant__ struct decode_grouped p)
 {
-    __shared__ struct chunks chunks;
+    __shared__ struct warp_counts counts;
     __shared__ struct expert_slot first[DECODE_EXPERTS_MAX];
-    __shared__ int ids[CHUNKS_MAX * WARP_LANES];
-    __shared__ float gates[CHUNKS_MAX * WARP_LANES];
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int n_tokens = live_rows(p.e.n_live, p.e.n_tokens);
-    const int n = n_tokens * p.e.n_ranks, n_chunks = (n + WARP_LANES - 1) / WARP_LANES;
-    int n_same, count = 0;
+    const int n_tokens = live_rows(p.e.n_live, p.e.n_tokens), n = n_tokens * p.e.n_ranks;
+    const int n_each = (n + GROUP_THREADS - 1) / GROUP_THREADS; /* of a lane */
+    const int first_entry = warp * n_each * WARP_LANES + lane;
+    int ids[LANE_ENTRIES_MAX], count = 0;
 
-    for (int i = threadIdx.x; i < n_chunks * DECODE_EXPERTS_MAX / 2; i += GROUP_THREADS)
-        ((uint32_t *)chunks.of)[i] = 0;
-    for (int i = n + (int)threadIdx.x; i < n_chunks * WARP_LANES; i += GROUP_THREADS)
-        ids[i] = -1;
+    for (int i = threadIdx.x; i < (int)sizeof(counts) / 4; i += GROUP_THREADS)
+        ((uint32_t *)counts.of)[i] = 0;
     pdl_wait();
     pdl_launch_dependents();
     for (int token = warp; token < n_tokens && p.e.router_logits != NULL; token += GROUP_WARPS)
-        select_experts(p, token, ids, gates);
-    for (int i = threadIdx.x; i < n && p.e.router_logits == NULL; i += GROUP_THREADS) {
-        ids[i] = __ldcg(p.e.ids + i);
-        gates[i] = __ldcg(p.e.gates + i);
-    }
+        select_experts(p, token);
     __syncthreads();
-    for (int chunk = warp; chunk < n_chunks; chunk += GROUP_WARPS) {
-        const int id = ids[chunk * WARP_LANES + lane];
+#pragma unroll
+    for (int k = 0; k < LANE_ENTRIES_MAX; k++) {
+        const int i = first_entry + k * WARP_LANES;
 
-        if (rank_in_chunk(id, &n_same) == 0 && id >= 0)
-            chunks.of[chunk][id] = (uint16_t)n_same;
+        ids[k] = k < n_each && i < n ? __ldcg(p.e.ids + i) : -1;
     }
+#pragma unroll
+    for (int k = 0; k < LANE_ENTRIES_MAX; k++)
+        if (k < n_each)
+            (void)count_entry(counts.of[warp], ids[k]);
     __syncthreads();
-    for (int chunk = 0; chunk < n_chunks && threadIdx.x < DECODE_EXPERTS_MAX; chunk++) {
-        const int n_here = chunks.of[chunk][threadIdx.x];
+    for (int w = 0; w < GROUP_WARPS && threadIdx.x < DECODE_EXPERTS_MAX; w++) {
+        const int n_here = counts.of[w][threadIdx.x];
 
-        chunks.of[chunk][threadIdx.x] = (uint16_t)count;
+        counts.of[w][threadIdx.x] = (uint16_t)count;
         count += n_here;
     }
     list_jobs(p, count, first);
     __syncthreads();
-    for (int chunk = warp; chunk < n_chunks; chunk += GROUP_WARPS) {
-        const int i = chunk * WARP_LANES + lane, id = ids[i], rank = rank_in_chunk(id, &n_same);
+#pragma unroll
+    for (int k = 0; k < LANE_ENTRIES_MAX; k++) {
+        if (k >= n_each)
+            break;
+        const int at = count_entry(counts.of[warp], ids[k]);
 
-        if (id < 0)
-            continue;
-        const int at = chunks.of[chunk][id] + rank;
-
-        p.jobs[first[id].job + at / p.job_tokens].tokens[at % p.job_tokens] = i / p.e.n_ranks;
-        p.entry[i] = first[id].entry + at;
-        p.entry_gates[first[id].entry + at] = gates[i];
+        if (ids[k] >= 0)
+            place_entry(p, first_entry + k * WARP_LANES, at, first[ids[k]]);
     }
 }
 
 void launch_decode_expert_jobs(struct launch_list *list, const struct decode_grouped *p)
 {
     add_dependent<expert_jobs_kernel>(list, 1, GROUP_THREADS, 0, *p);
+}
+
+/* ---- the operand ---- */
+
+enum {
+    OPERAND_THREADS = 384, /* one piece of 16 bytes each: rows of up to 48 units at once */
+    PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES
+};
+
+/* A block per token: its row, in the order of an operand, to the rows of its entries. */
+static __global__ void __launch_bounds__(OPERAND_THREADS)
+    expert_operand_kernel(const __grid_constant__ struct decode_grouped p)
+{
+    const int token = blockIdx.x, n_units = p.e.up.n_units;
+    const uint32_t *row =
+        (const uint32_t *)p.rows + (int64_t)token * n_units * (OPERAND_ROW_BYTES / 4);
+
+    if (token >= live_rows(p.e.n_live, (int)gridDim.x))
+        return;
+    pdl_wait();
+    pdl_launch_dependents();
+    for (int i = threadIdx.x; i < n_units * PIECES; i += OPERAND_THREADS) {
+        const int unit = i / PIECES, piece = i % PIECES;
+        const uint4 words = piece_of_row(row, unit, piece);
+
+        for (int rank = 0; rank < p.e.n_ranks; rank++)
+            *(uint4 *)(p.operand +
+                       operand_piece_offset(p.n_operand_rows,
+                                            __ldcg(p.place + token * p.e.n_ranks + rank), unit,
+                                            piece)) = words;
+    }
+}
+
+void launch_decode_expert_operand(struct launch_list *list, const struct decode_grouped *p)
+{
+    add_dependent<expert_operand_kernel>(list, (unsigned)p->e.n_tokens, OPERAND_THREADS, 0, *p);
 }

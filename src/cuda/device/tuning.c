@@ -77,11 +77,17 @@ enum {
     NO_WEIGHTS = SET(WEIGHTS_NONE),
     ALL_ARCHS = SET(N_ARCHS) - 1,
     BOTH_PHASES = SET(PHASE_PREFILL) | SET(PHASE_DECODE),
+    /* rows from which wgmma is faster, by check_batch_rows on an H200 */
+    DECODE_WIDE_EXPERTS = 209,
+    DECODE_WIDE_OUT = 161,
+    DECODE_WIDE_HEAD = 129,
     FREE_HOPPER = IS_ORDER_FREE ? SET(ARCH_HOPPER) : 0 /* empty in normal builds */
 };
 
 #define WHY_PREFETCH    "the first weight copies start before griddepcontrol.wait"
 #define WHY_DECODE_GEMM "rows are rounded once, weights are expanded once for 32 tokens"
+#define WHY_DECODE_WIDE "weights are expanded once for 32 tokens, by wgmma; the sums of decode"
+#define WHY_GROUPED     "each expert is read once for all its tokens"
 #define WHY_SMEM_RESIDENT                                                                          \
     "weights are resident in the shared memory of all SMs, tokens are streamed"
 #define WHY_ONE_SOURCE "portable; the same summation order for any number of tokens"
@@ -141,15 +147,21 @@ const struct tuning_row tuning_rows[] = {
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {SET(STAGE_attn_out), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 33, 64,
      KERNEL_DECODE_SMEM_RESIDENT, .tile = {48, 32, 64}, .why = WHY_SMEM_RESIDENT},
-    {ATTN_MATMULS, SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 65, TUNING_ROWS_MAX,
-     KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_attn_qkv), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 65,
+     TUNING_ROWS_MAX, KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_attn_out), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 65,
+     DECODE_WIDE_OUT - 1, KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_attn_out), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), DECODE_WIDE_OUT,
+     TUNING_ROWS_MAX, KERNEL_DECODE_GEMM_SM90, .tile = {64, 32, 64}, .why = WHY_DECODE_WIDE},
     {ATTN_MATMULS, SET(ARCH_HOPPER), SET(WEIGHTS_BF16), SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {ATTN_MATMULS, ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
-    {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), BOTH_PHASES, 17, TUNING_ROWS_MAX,
+    {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), BOTH_PHASES, 17, DECODE_WIDE_HEAD - 1,
      KERNEL_DECODE_HEAD, .tile = {32, 32, 64},
      .why = "32 tokens stay in shared memory: read once per SM, not per 64 rows of weights"},
+    {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), BOTH_PHASES, DECODE_WIDE_HEAD,
+     TUNING_ROWS_MAX, KERNEL_DECODE_GEMM_SM90, .tile = {64, 32, 64}, .why = WHY_DECODE_WIDE},
     {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_BF16), BOTH_PHASES, 17, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {SET(STAGE_logits), ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, BOTH_PHASES, 17, TUNING_ROWS_MAX,
@@ -157,9 +169,16 @@ const struct tuning_row tuning_rows[] = {
     {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 1, 4,
      KERNEL_DECODE_ENTRIES, .tile = {64, 1, 64},
      .why = "few tokens rarely share an expert: no grouping"},
-    {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
-     KERNEL_DECODE_GROUPED, .tile = {64, 8, 64},
-     .why = "each expert is read once for all its tokens"},
+    {SET(STAGE_experts), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 5,
+     DECODE_WIDE_EXPERTS - 1, KERNEL_DECODE_GROUPED, .tile = {64, 8, 64}, .why = WHY_GROUPED},
+    {SET(STAGE_experts), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE),
+     DECODE_WIDE_EXPERTS, TUNING_ROWS_MAX, KERNEL_DECODE_GROUPED_SM90, .tile = {64, 48, 64},
+     .why = "each expert is read and expanded once for up to 16, 24, 32 or 48 tokens"},
+    {SET(STAGE_experts), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE),
+     DECODE_WIDE_EXPERTS, TUNING_ROWS_MAX, KERNEL_DECODE_GROUPED, .tile = {64, 8, 64},
+     .is_on_request = true, .why = "requested: by mma.sync, once for eight tokens"},
+    {SET(STAGE_experts), ALL_ARCHS & ~SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 5,
+     TUNING_ROWS_MAX, KERNEL_DECODE_GROUPED, .tile = {64, 8, 64}, .why = WHY_GROUPED},
     {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_BF16), SET(PHASE_DECODE), 1, TUNING_ROWS_MAX,
      KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
     {SET(STAGE_router), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 257,

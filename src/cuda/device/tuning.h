@@ -54,7 +54,11 @@ enum op_class {
     X(DECODE_OUT, MMA, "out_kernel", "fused residual add and router partials; cp.async rings")     \
     X(DECODE_ENTRIES, MMA, "up_kernel", "blocks share the experts of a token; cp.async rings")     \
     X(DECODE_GROUPED, MMA, "grouped_kernel", "tokens grouped by expert; cp.async rings")           \
+    X(DECODE_GROUPED_SM90, WGMMA, "grouped_sm90_kernel",                                           \
+      "tokens grouped by expert as operand B, weights as operand A from registers")                \
     X(DECODE_GEMM, MMA, "decode_gemm_kernel", "rounded rows and weights in one cp.async ring")     \
+    X(DECODE_GEMM_SM90, WGMMA, "gemm_wide_kernel",                                                 \
+      "32 tokens as operand B, weights as operand A from registers")                               \
     X(DECODE_SMEM_RESIDENT, MMA, "smem_resident_kernel",                                           \
       "weights resident in shared memory, tokens streamed")                                        \
     X(DECODE_HEAD, MMA, "head_kernel", "tokens resident in shared memory, weights streamed")       \

@@ -23,6 +23,9 @@ struct step_counts {
     int n_decode; /* decode rows, which come before the prefill rows */
     /* attention units of the row at the highest position, rounded up by attn_units_bucket() */
     int n_units;
+    /* Long decode rows (attn_is_long()), rounded up to a power of two; 0 if there are none, or too
+     * many, or too few others, for launches of their own. */
+    int n_long;
     int has_special;   /* a sample needs more than argmax or temperature sampling over all tokens */
     int n_tail;        /* rows that are sampled; 0 .. n_rows */
     int n_tail_decode; /* decode rows among them */
@@ -33,7 +36,8 @@ struct step_counts {
 /* The counts of the batch itself. OSP_EINTERNAL: a decode row follows a prefill row. */
 CHECKED enum osp_status step_counts_of(struct step_counts *out, const struct batch *b);
 /* Pads a step of DECODE_FUSED_MAX + 1 to DECODE_ROWS_MAX decode rows, each of which is a sequence
- * and is sampled: to 6, or a multiple of 8 rows up to 64, then of 16, but at most n_most >= n_rows.
+ * and is sampled: to 6, or a multiple of 8 rows up to 64, of 16 up to 256, then of 64, but at most
+ * n_most >= n_rows.
  * (Six rows: the LM head's kernel has two blocks per SM with them, and one with eight.)
  * Other steps are unchanged. */
 void step_counts_pad(struct step_counts *n, int n_most);

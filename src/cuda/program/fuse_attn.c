@@ -87,21 +87,13 @@ static int splits_at_most(int n_blocks)
     return n < ATTN_SPLITS_MAX ? n : ATTN_SPLITS_MAX;
 }
 
-/* The decode rows: the first n rows. */
-static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
+/* Rows of the launch, n of them, as many at once as there are merge buffers for. */
+static void launch_splits(struct fuse *f, struct attn_launch *l, int n)
 {
     const size_t n_bufs = f->in->workspaces->at[WORKSPACE_merge_bufs].size_bytes /
                           (size_t)attn_merge_bytes(&l->args, 1);
     int n_at_once = n;
 
-    l->n_splits = attn_splits(l->n_units, splits_at_most(n * attn_row_blocks(&l->args)));
-    if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
-        l->rounded = rounded_buffer(f, &l->args.att);
-    l->n_rows = n;
-    if (launch_attn_one_block(f->list, l)) { /* splits of a row are merged in their block */
-        touch_rows(f, l);
-        return;
-    }
     if (l->n_splits > 1) {
         n_at_once = attn_rows_at_once(&l->args, n);
         n_at_once = (size_t)n_at_once < n_bufs ? n_at_once : (int)n_bufs;
@@ -117,6 +109,27 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
         launch_attn_decode(f->list, l);
         touch_rows(f, l);
     }
+}
+
+/* The decode rows: the first n rows. With enough rows the splits of a row are merged in their
+ * block, except those of long rows. */
+static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
+{
+    const int n_long = f->in->counts.n_long;
+
+    l->n_splits = attn_splits(l->n_units, splits_at_most(n * attn_row_blocks(&l->args)));
+    if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
+        l->rounded = rounded_buffer(f, &l->args.att);
+    l->n_rows = n;
+    if ((l->n_splits > ATTN_SPLITS_NEAR && n_long == 0) || !launch_attn_one_block(f->list, l)) {
+        launch_splits(f, l, n);
+        return;
+    }
+    touch_rows(f, l);
+    if (l->n_splits <= ATTN_SPLITS_NEAR)
+        return;
+    l->n_scanned = n;
+    launch_splits(f, l, n_long < n ? n_long : n);
 }
 
 static struct attn_rows rows_of(const struct fuse *f)

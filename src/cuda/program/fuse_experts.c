@@ -1,5 +1,6 @@
-/* The experts: one to four decode rows are processed row by row, up to 256 grouped by expert, and
- * prefill rows in tiles. The second matmul of decode rows also does the residual that follows. */
+/* The experts: one to four decode rows are processed row by row, up to DECODE_ROWS_MAX grouped by
+ * expert, and prefill rows in tiles. The second matmul of decode rows also does the residual that
+ * follows. */
 #include "cuda/common/expert_sums.h"
 #include "cuda/program/fuse_internal.h"
 
@@ -94,19 +95,28 @@ static bool has_integer_sums(const struct fuse *f, const struct experts_args *a)
     return decode_down_fits(f->list, &g.e) && decode_grouped_fits(f->list, &g);
 }
 
+/* Whether the table has decode kernels that group rows by expert, if there are more than a few, and
+ * else those of a few rows. */
+static bool is_tuned_experts(const struct fuse *f, const struct tensor *w)
+{
+    if (is_fused_batch(f))
+        return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_ENTRIES);
+    return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED) ||
+           is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED_SM90);
+}
+
 bool takes_experts(const struct fuse *f, int i, int router)
 {
     union stage_args args, from;
     const struct experts_args *a = &args.experts;
-    const enum kernel kernel = is_fused_batch(f) ? KERNEL_DECODE_ENTRIES : KERNEL_DECODE_GROUPED;
 
     if (!is_stage(f, i, STAGE_experts) || !is_stage(f, router, STAGE_router))
         return false;
     op_args(f, i, &args);
     op_args(f, router, &from);
     return from.router.ids.id == a->ids.id && from.router.gates.id == a->gates.id &&
-           is_tuned(f, STAGE_experts, &a->w_up, f->n_rows, kernel) &&
-           is_tuned(f, STAGE_experts, &a->w_down, f->n_rows, kernel) && has_integer_sums(f, a);
+           is_tuned_experts(f, &a->w_up) && is_tuned_experts(f, &a->w_down) &&
+           has_integer_sums(f, a);
 }
 
 /* The residual after the experts at i, if nothing else reads their h; NULL: there is no such
@@ -295,10 +305,62 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     return 2;
 }
 
+/* Selects the kernels: by wgmma, where the table has them and the GPU the shared memory. Sets the
+ * number of rows per job. */
+static void choose_grouped(struct fuse *f, const struct experts_args *a, struct decode_grouped *g)
+{
+    const struct tuning_row *row =
+        tuning_row_of(f, STAGE_experts, format_of(&a->w_up), PHASE_DECODE, g->e.n_tokens);
+
+    if (row->kernel == KERNEL_DECODE_GROUPED_SM90 && decode_grouped_sm90_fits(f->list, g)) {
+        g->n_operand_rows =
+            (int32_t)listed_rows((int64_t)g->e.n_tokens * g->e.n_ranks, g->e.n_experts);
+        return;
+    }
+    g->place = NULL;
+    (void)decode_grouped_fits(f->list, g);
+}
+
+/* launch_jobs() by wgmma. */
+static void launch_jobs_sm90(struct fuse *f, const struct experts_args *a,
+                             const struct decode_grouped *g)
+{
+    struct decode_grouped p = *g;
+
+    p.e.units = NULL; /* the operand has them */
+    p.operand = workspace(f, WORKSPACE_operand);
+    launch_decode_expert_operand(f->list, &p);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads_copy(f, f->op, WORKSPACE_rounded, a->y.id);
+    writes_workspace(f, WORKSPACE_operand);
+    next_launch(f);
+    p.units_operand = workspace(f, WORKSPACE_units);
+    launch_decode_grouped_sm90(f->list, &p, true);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads_workspace(f, WORKSPACE_operand);
+    reads_early(f, &a->w_up);
+    reads_early(f, &a->b_up);
+    writes_workspace(f, WORKSPACE_units);
+    writes_workspace(f, WORKSPACE_jobs); /* gates of entries that are poisoned */
+    next_launch(f);
+    p.operand = NULL;
+    launch_decode_grouped_sm90(f->list, &p, false);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads_workspace(f, WORKSPACE_units);
+    reads_early(f, &a->w_down);
+    reads_early(f, &a->b_down);
+    writes(f, f->op, &a->parts);
+    set_op(f, f->op);
+}
+
 /* Both products of the rows that the jobs list. */
 static void launch_jobs(struct fuse *f, const struct experts_args *a,
                         const struct decode_grouped *g)
 {
+    if (g->place != NULL) {
+        launch_jobs_sm90(f, a, g);
+        return;
+    }
     (void)launch_decode_grouped_up(f->list, g);
     reads_workspace(f, WORKSPACE_jobs);
     reads_copy(f, f->op, WORKSPACE_rounded, a->y.id);
@@ -314,7 +376,7 @@ static void launch_jobs(struct fuse *f, const struct experts_args *a,
     set_op(f, f->op);
 }
 
-/* Up to 256 rows, grouped by expert; has_topk: ids and gates are there. */
+/* Up to DECODE_ROWS_MAX rows, grouped by expert; has_topk: ids and gates are there. */
 static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
                           bool has_topk)
 {
@@ -325,7 +387,7 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
 
     op_args(f, router_op, &from);
     g = grouped_of(f, a, has_topk ? NULL : &from.router);
-    (void)decode_grouped_fits(f->list, &g); /* sets the number of rows per job */
+    choose_grouped(f, a, &g);
     f->product = (struct product_tensors){.x = a->y.id};
     g.rows = rounded_rows(f, &a->y, f->n_rows);
     launch_decode_expert_jobs(f->list, &g);
@@ -441,7 +503,7 @@ static void launch_grouped_to_h(struct fuse *f, const struct experts_args *a, in
 
     g.e.n_tokens = n_rows;
     g.rows = rows;
-    (void)decode_grouped_fits(f->list, &g); /* sets the number of rows per job */
+    choose_grouped(f, a, &g);
     next_launch(f);
     launch_decode_expert_jobs(f->list, &g);
     reads(f, f->op, &a->ids);
@@ -488,7 +550,8 @@ static void launch_first(struct fuse *f, const struct experts_args *a, int n_row
         prefill_experts(f, a, row, n_rows);
         return;
     }
-    if (SET(row->kernel) & (SET(KERNEL_DECODE_ENTRIES) | SET(KERNEL_DECODE_GROUPED)) &&
+    if (SET(row->kernel) & (SET(KERNEL_DECODE_ENTRIES) | SET(KERNEL_DECODE_GROUPED) |
+                            SET(KERNEL_DECODE_GROUPED_SM90)) &&
         launch_grouped_rows(f, a, n_rows))
         return;
     group_experts(f, a, n_rows, &e);

@@ -131,7 +131,8 @@ static struct decode_gemm decode_gemm_of(const struct matmul *m)
 static bool launch_gemm_of(struct launch_list *list, const struct decode_gemm *p,
                            enum kernel kernel)
 {
-    return (kernel == KERNEL_DECODE_HEAD && launch_decode_head(list, p)) ||
+    return (kernel == KERNEL_DECODE_GEMM_SM90 && launch_decode_gemm_sm90(list, p)) ||
+           (kernel == KERNEL_DECODE_HEAD && launch_decode_head(list, p)) ||
            (kernel == KERNEL_DECODE_SMEM_RESIDENT && launch_decode_smem_resident(list, p)) ||
            launch_decode_gemm(list, p);
 }
@@ -146,8 +147,34 @@ static bool gemm_fits(struct launch_list *list, const struct decode_gemm *p, enu
     return fits;
 }
 
+/* The rows of p, which are of tensor x, as an operand; false: the workspace is too small. */
+static bool make_operand(struct fuse *f, struct decode_gemm *p, int64_t n_columns)
+{
+    const struct gpu_workspace *at = &f->in->workspaces->at[WORKSPACE_operand];
+    struct decode_gemm rows;
+
+    p->n_operand_rows = (int32_t)operand_rows(p->n_tokens);
+    if ((size_t)operand_bytes(p->n_operand_rows, n_columns, ROUNDS_TO_F16) > at->size_bytes)
+        return false;
+    p->operand = at->data;
+    rows = (struct decode_gemm){.w = {p->w[0]},
+                                .n_tokens = p->n_tokens,
+                                .n_live = p->n_live,
+                                .rows = p->rows,
+                                .operand = p->operand,
+                                .n_operand_rows = p->n_operand_rows};
+    rows.w[0].units = NULL;
+    launch_decode_operand(f->list, &rows);
+    reads_copy(f, f->op, WORKSPACE_rounded, copied(f));
+    writes_copy(f, f->op, WORKSPACE_operand, copied(f));
+    next_launch(f);
+    p->rows = NULL;
+    return true;
+}
+
+/* *from: the workspace with the rows. */
 static bool launch_decode(struct fuse *f, const struct matmul *m, struct decode_gemm *p, int x,
-                          enum kernel kernel)
+                          enum kernel kernel, enum workspace *from)
 {
     const struct decode_rows rows = {.x = m->x,
                                      .n = (int32_t)matrix_columns(&m->w[0]),
@@ -157,7 +184,13 @@ static bool launch_decode(struct fuse *f, const struct matmul *m, struct decode_
     if (!is_decode_gemm(m) || !gemm_fits(f->list, p, kernel))
         return false;
     p->rows = round_rows(f, &rows, x, m->n_tokens, p->is_mxfp4);
-    return launch_gemm_of(f->list, p, kernel);
+    *from = WORKSPACE_rounded;
+    if (kernel == KERNEL_DECODE_GEMM_SM90)
+        *from = make_operand(f, p, matrix_columns(&m->w[0])) ? WORKSPACE_operand : *from;
+    return launch_gemm_of(f->list, p,
+                          *from == WORKSPACE_rounded && kernel == KERNEL_DECODE_GEMM_SM90
+                              ? KERNEL_DECODE_GEMM
+                              : kernel);
 }
 
 bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matmul *m)
@@ -165,6 +198,7 @@ bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matm
     struct decode_gemm p = decode_gemm_of(m);
     const enum kernel kernel =
         tuning_row_of(f, STAGE_attn_qkv, format_of(&m->w[0]), PHASE_DECODE, m->n_tokens)->kernel;
+    enum workspace from;
 
     if (!is_decode(f) || (a->kv.dtype != DTYPE_BF16 && a->kv.dtype != DTYPE_F32) ||
         a->kv.dim[4] != DECODE_HEAD_WIDTH || m->w[1].dtype != m->w[0].dtype ||
@@ -180,7 +214,10 @@ bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matm
         .group = a->group,
         .is_cache_bf16 = a->kv.dtype == DTYPE_BF16,
     };
-    return launch_decode(f, m, &p, a->y.id, kernel);
+    if (!launch_decode(f, m, &p, a->y.id, kernel, &from))
+        return false;
+    reads_copy(f, f->op, from, a->y.id);
+    return true;
 }
 
 /* ---- rows of one phase ---- */
@@ -192,6 +229,7 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
 {
     const struct tuning_row *row;
     struct decode_gemm p;
+    enum workspace from;
 
     if (m->n_tokens == 0)
         return;
@@ -211,11 +249,12 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
         note_product(f, m);
         return;
     case KERNEL_DECODE_GEMM:
+    case KERNEL_DECODE_GEMM_SM90:
     case KERNEL_DECODE_SMEM_RESIDENT:
     case KERNEL_DECODE_HEAD:
         p = decode_gemm_of(m);
-        if (launch_decode(f, m, &p, x, row->kernel)) {
-            note_product_of(f, m, WORKSPACE_rounded);
+        if (launch_decode(f, m, &p, x, row->kernel, &from)) {
+            note_product_of(f, m, from);
             return;
         }
         break;

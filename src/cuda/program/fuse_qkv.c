@@ -145,7 +145,6 @@ static int launch_qkv(struct fuse *f, int i, const struct attn_qkv_args *a)
         launch_fused_qkv(f, i, a);
         touch_qkv_weights(f, a);
     } else if (matmul_qkv(f, a, &m)) {
-        reads_copy(f, i, WORKSPACE_rounded, a->y.id);
         touch_qkv_weights(f, a);
     } else {
         matmul_launch(f, STAGE_attn_qkv, &m, &a->y);

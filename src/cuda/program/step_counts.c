@@ -5,7 +5,19 @@
 
 #include "cuda/program/fuse.h"
 
-enum { PAD_LEAST = 6, PAD_FEW = 8, PAD_FEW_MAX = 64, PAD_MANY = 16 };
+enum {
+    PAD_LEAST = 6,
+    PAD_FEW = 8,
+    PAD_FEW_MAX = 64,
+    PAD_MORE = 16,
+    PAD_MORE_MAX = 256,
+    PAD_MANY = 64
+};
+
+static int pad_of(int n_rows)
+{
+    return n_rows <= PAD_FEW_MAX ? PAD_FEW : n_rows <= PAD_MORE_MAX ? PAD_MORE : PAD_MANY;
+}
 
 static int highest_position(const struct batch *b)
 {
@@ -31,6 +43,19 @@ static enum osp_status count_decode(const struct batch *b, int *out)
     return OSP_OK;
 }
 
+/* Among at least LONG_OF_LEAST decode rows, when long rows are LONG_SHARE of them at most. */
+static int count_long(const struct batch *b, int n_decode)
+{
+    enum { LONG_OF_LEAST = 32, LONG_SHARE = 2 };
+    int n = 0, n_up = 1;
+
+    for (int row = 0; row < n_decode; row++)
+        n += attn_is_long(BATCH_POSITIONS(b)[row]);
+    while (n_up < n)
+        n_up *= 2;
+    return n_decode < LONG_OF_LEAST || n == 0 || n_up * LONG_SHARE > n_decode ? 0 : n_up;
+}
+
 static void count_tail(struct step_counts *n, const struct batch *b)
 {
     n->has_tail = batch_has_tail(b);
@@ -52,6 +77,7 @@ enum osp_status step_counts_of(struct step_counts *out, const struct batch *b)
         .has_special = batch_has_special(b),
     };
     TRY(count_decode(b, &out->n_decode));
+    out->n_long = count_long(b, out->n_decode);
     count_tail(out, b);
 out:
     return st;
@@ -61,7 +87,7 @@ out:
 
 void step_counts_pad(struct step_counts *n, int n_most)
 {
-    const int step = n->n_rows <= PAD_FEW_MAX ? PAD_FEW : PAD_MANY;
+    const int step = pad_of(n->n_rows);
     const int n_up = n->n_rows <= PAD_LEAST ? (int)PAD_LEAST : (n->n_rows + step - 1) / step * step;
 
     if (n->n_rows <= DECODE_FUSED_MAX || n->n_rows > DECODE_ROWS_MAX || n->n_decode != n->n_rows ||

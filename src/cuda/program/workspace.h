@@ -125,7 +125,7 @@ static inline struct expert_lists expert_lists_at(void *data, int64_t n_entries,
 
 static inline int64_t decode_jobs_bytes(int64_t n_entries)
 {
-    return n_entries * (int64_t)(sizeof(struct decode_job) + sizeof(int32_t) + sizeof(float)) +
+    return n_entries * (int64_t)(sizeof(struct decode_job) + 2 * sizeof(int32_t) + sizeof(float)) +
            (int64_t)sizeof(int32_t);
 }
 
@@ -134,7 +134,8 @@ static inline void decode_jobs_at(struct decode_grouped *out, void *data, int64_
     out->jobs = data;
     out->entry = (int32_t *)(out->jobs + n_entries);
     out->entry_gates = (float *)(out->entry + n_entries);
-    out->n_jobs = (int32_t *)(out->entry_gates + n_entries);
+    out->place = (int32_t *)(out->entry_gates + n_entries);
+    out->n_jobs = out->place + n_entries;
 }
 
 #endif
