@@ -221,13 +221,26 @@ static bool end_step(struct osp_engine *e)
     return true;
 }
 
+/* Chooses drafts for the next step. False: the device has failed. */
+static bool make_drafts(struct osp_engine *e)
+{
+    const enum osp_status status = drafts_make(e);
+
+    if (status != OSP_OK)
+        mark_dead(e, status);
+    return status == OSP_OK;
+}
+
 static void commit_step(struct osp_engine *e)
 {
     const struct step_plan *plan = sched_in_flight(e->sched);
+    enum osp_status status;
 
     sched_commit(e->sched, e->tokens, e->step_ns, e->results_ns);
     metrics_step(&e->metrics, plan->n_rows, (double)e->step_ns * 1e-9);
-    drafts_observe(e, plan);
+    status = drafts_observe(e, plan);
+    if (status != OSP_OK)
+        mark_dead(e, status);
 }
 
 /* What can be done for the next step before this one's tokens are known: its plan, and where the
@@ -263,8 +276,8 @@ static void start_next(struct osp_engine *e, const struct step_plan *done, uint6
 {
     if (!sched_next(e->sched)->is_sent)
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
-    drafts_make(e);
-    start_step(e);
+    if (make_drafts(e))
+        start_step(e);
     publish_step(e, done, now_ns);
     make_masks(e);
 }
@@ -275,8 +288,7 @@ static void advance_sync(struct osp_engine *e)
     const struct step_plan *plan;
 
     make_masks(e);
-    drafts_make(e);
-    if (!start_step(e))
+    if (!make_drafts(e) || !start_step(e))
         return;
     plan = sched_in_flight(e->sched);
     if (!end_step(e))
@@ -294,8 +306,8 @@ static void advance_async(struct osp_engine *e)
 
     if (plan == NULL) {
         make_masks(e);
-        drafts_make(e);
-        start_step(e);
+        if (make_drafts(e))
+            start_step(e);
         return;
     }
     if (!plan_ahead(e) || !end_step(e))
