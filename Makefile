@@ -630,6 +630,7 @@ MODELDIR   := $(DESTDIR)$(PREFIX)/share/osprey/models/osprey-nano
 MANDIR     := $(DESTDIR)$(PREFIX)/share/man/man1
 PUBLIC_H   := $(wildcard include/*.h)
 MODEL      := models/osprey-nano
+HEAD       := models/osprey-nano-eagle3
 
 # The installed static library: one object in which only the public functions are global.
 $(BUILD)/public/libosprey.a: $(LIB_OBJ)
@@ -645,7 +646,7 @@ $(BUILD)/osprey.1: $(BUILD)/osprey
 .PHONY: install
 install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below DESTDIR/PREFIX (PREFIX: /usr/local)
 	@echo "installing below $(DESTDIR)$(PREFIX)"
-	@install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(MODELDIR) $(MANDIR)
+	@install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(MODELDIR) $(MODELDIR)-eagle3 $(MANDIR)
 	@install -m 755 $(BUILD)/osprey $(BINDIR)/osprey
 	@install -m 644 $(BUILD)/public/libosprey.a $(LIBDIR)/libosprey.a
 	@install -m 755 $(SHARED) $(LIBDIR)/libosprey.so.$(VERSION)
@@ -653,6 +654,7 @@ install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below DE
 	@ln -sf $(SONAME) $(LIBDIR)/libosprey.so
 	@install -m 644 $(PUBLIC_H) $(INCLUDEDIR)
 	@install -m 644 $(MODEL)/* $(MODELDIR)
+	@install -m 644 $(HEAD)/* $(MODELDIR)-eagle3
 	@install -m 644 $(BUILD)/osprey.1 $(MANDIR)/osprey.1
 	@[ ! -f $(BUILD)/osprey-cuda.so ] || \
 	    install -D -m 755 $(BUILD)/osprey-cuda.so $(LIBDIR)/osprey/osprey-cuda.so

@@ -188,19 +188,24 @@ static int first_place(const struct draft_progress *p)
     return (p->place - 1) * DRAFT_KEPT_MAX;
 }
 
-/* A request that no step has seen for the longest time loses its places: at most n_seqs_max run. */
+void draft_model_touch(struct draft_model *d, const struct draft_progress *p)
+{
+    if (p->place > 0 && d->places[p->place - 1].owner == p)
+        d->places[p->place - 1].used = d->n_steps + 1;
+}
+
+/* The request that has not run for the longest time loses its places: at most n_seqs_max run. */
 static void find_places(struct draft_model *d, struct draft_progress *p)
 {
     int oldest = 0;
 
-    if (p->place > 0 && d->places[p->place - 1].owner == p) {
-        d->places[p->place - 1].used = d->n_steps;
+    draft_model_touch(d, p);
+    if (p->place > 0 && d->places[p->place - 1].owner == p)
         return;
-    }
     for (int i = 1; i < d->n_seqs_max; i++)
         if (d->places[i].used < d->places[oldest].used)
             oldest = i;
-    d->places[oldest] = (struct draft_places){.owner = p, .used = d->n_steps};
+    d->places[oldest] = (struct draft_places){.owner = p, .used = d->n_steps + 1};
     p->place = oldest + 1;
     p->first_kept += p->n_kept; /* those that waited are lost: the head has gaps there */
     p->n_kept = 0;
@@ -305,7 +310,8 @@ static enum osp_status follow(struct draft_model *d, const struct step_chunk *ch
         return OSP_OK;
     find_places(d, p);
     begin_at(p, chunk->first);
-    if (p->n_kept + n > d->n_kept_max || end / PAGE_TOKENS > p->n_stored / PAGE_TOKENS)
+    if (p->n_kept + n > d->n_kept_max || end / PAGE_TOKENS > p->n_stored / PAGE_TOKENS ||
+        chunk->seq->state == SEQ_ENDED)
         return store(d, p, &s, seq->first_row, n);
     TRY(model_draft_keep(d->model, seq->first_row, n, first_place(p) + p->n_kept));
     p->n_kept += n;
@@ -318,11 +324,35 @@ enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan
 {
     enum osp_status st = OSP_OK;
 
-    d->n_steps++;
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (progress[i] != NULL)
+            draft_model_touch(d, progress[i]); /* none of them loses its places to another one */
     for (int i = 0; i < plan->n_chunks; i++)
         if (progress[i] != NULL)
             TRY(follow(d, &plan->chunks[i], b, &BATCH_SEQS(b)[i], progress[i]));
     TRY(run_collected(d));
+out:
+    d->n_steps++;
+    if (st != OSP_OK)
+        clear(d);
+    return st;
+}
+
+enum osp_status draft_model_leave(struct draft_model *d, struct draft_progress *p,
+                                  const struct seq *q)
+{
+    const struct page_list *full = &q->pages[GROUP_FULL];
+    const struct draft_segment s = {
+        .tokens = q->tokens, .pages = full->numbers, .first_page = full->first, .n_pages = full->n};
+    const int end = p->first_kept + p->n_kept;
+    enum osp_status st = OSP_OK;
+
+    if (q->state != SEQ_RUNNING || p->place == 0 || d->places[p->place - 1].owner != p ||
+        end <= p->n_stored || end != q->n_stored)
+        return OSP_OK;
+    TRY(collect_kept(d, p, s, p->n_stored));
+    TRY(run_collected(d));
+    p->n_stored = end;
 out:
     if (st != OSP_OK)
         clear(d);

@@ -4,7 +4,9 @@
  * The head has a position once the token behind it is known, so it follows the target by one token.
  * States of decode rows wait, up to DRAFT_KEPT_MAX of a request, and cost a copy while nobody
  * drafts. They are stored in the head's cache when guesses are made, when no place is left, and
- * when a page is full, because the prefix cache may share that page. Used by the engine's thread. */
+ * when the prefix cache may share their page: it is full, or the request ends. States of a request
+ * that is preempted are lost, and the head misses those positions: its guesses may be worse. Used by
+ * the engine's thread. */
 #ifndef ENGINE_CORE_DRAFT_MODEL_H
 #define ENGINE_CORE_DRAFT_MODEL_H
 
@@ -39,6 +41,11 @@ void draft_model_free(struct draft_model *d); /* accepts NULL */
 CHECKED enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
                                            const struct batch *b,
                                            struct draft_progress *const *progress);
+/* The running request q leaves between two steps. */
+CHECKED enum osp_status draft_model_leave(struct draft_model *d, struct draft_progress *p,
+                                          const struct seq *q);
+/* The request runs, so its states are kept in the next draft_model_follow(). */
+void draft_model_touch(struct draft_model *d, const struct draft_progress *p);
 /* Whether guesses for q can be made. */
 bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q);
 /* Guesses the next tokens of each request: one pass of the head a token, all requests together.

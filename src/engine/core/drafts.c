@@ -317,6 +317,13 @@ out:
     return st;
 }
 
+enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r)
+{
+    if (e->drafts.model == NULL || sched_in_flight(e->sched) != NULL)
+        return OSP_OK;
+    return draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq);
+}
+
 /* The draft head follows the target: the batch of the step is still there. */
 static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan)
 {
@@ -328,6 +335,11 @@ static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan
         struct osp_request *r = plan->chunks[i].seq != NULL ? plan->chunks[i].seq->owner : NULL;
 
         d->progress[i] = r != NULL ? &r->drafts.progress : NULL;
+    }
+    for (int i = 0; i < sched_n_running(e->sched); i++) {
+        const struct osp_request *r = sched_running(e->sched, i)->owner;
+
+        draft_model_touch(d->model, &r->drafts.progress);
     }
     TRY(draft_model_follow(d->model, plan, e->batch_memory, d->progress));
     d->other_ns += clock_ns() - begin_ns;

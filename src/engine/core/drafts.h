@@ -61,6 +61,8 @@ void request_drafts_release(struct request_drafts *d);
 /* No step is in flight: chooses the drafts of the next step, or, if that was sent, whether the step
  * after it is worth planning only when its drafts are known. A failure is the device's. */
 CHECKED enum osp_status drafts_make(struct osp_engine *e);
+/* A request will leave between two steps. A failure is the device's. */
+CHECKED enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r);
 /* The step of that plan was committed. A failure is the device's. */
 CHECKED enum osp_status drafts_observe(struct osp_engine *e, const struct step_plan *plan);
 

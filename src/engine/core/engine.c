@@ -52,10 +52,20 @@ static void watch_end(struct osp_engine *e)
 
 /* ---- requests ---- */
 
+/* A request that is waiting, or has rows in no step, leaves at once. */
+static void leave(struct osp_engine *e, struct seq *q, enum seq_end end)
+{
+    const enum osp_status status = drafts_leave(e, request_of(q));
+
+    if (status != OSP_OK)
+        mark_dead(e, status);
+    publish_leave(e, q, end, OSP_OK, NULL);
+}
+
 static void end_if_canceled(struct osp_engine *e, struct seq *q)
 {
     if (atomic_load(&request_of(q)->cancel) && !seq_is_leaving(q))
-        publish_leave(e, q, SEQ_END_CANCELED, OSP_OK, NULL);
+        leave(e, q, SEQ_END_CANCELED);
 }
 
 /* Removes waiting and running requests that were canceled. */
@@ -74,7 +84,7 @@ static void drop_expired(struct osp_engine *e, uint64_t now_ns)
     struct seq *q;
 
     while ((q = sched_expired(e->sched, now_ns)) != NULL)
-        publish_leave(e, q, SEQ_END_TIMEOUT, OSP_OK, NULL);
+        leave(e, q, SEQ_END_TIMEOUT);
 }
 
 /* A request that the scheduler has no memory for ends here. */

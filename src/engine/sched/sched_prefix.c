@@ -105,7 +105,7 @@ static bool take_hit(struct sched *s, struct seq *q, struct prefix_hit *h)
 
 bool chain_find(struct sched *s, struct seq *q)
 {
-    struct prefix_query query = memory_request_of(q);
+    const struct prefix_query query = memory_request_of(q);
     struct prefix_hit h;
 
     assert(q->pages[GROUP_FULL].n == 0 && q->pages[GROUP_WINDOW].n == 0);
@@ -113,10 +113,8 @@ bool chain_find(struct sched *s, struct seq *q)
     if (q->is_uncached || s->limits.no_prefix_cache)
         return pages_fit(s, q);
     h = prefix_find(&s->prefix, &query);
-    if (s->limits.has_draft_head && h.n_tokens > 0) {
-        query.n_tokens = h.n_tokens - 1;
-        h = prefix_find(&s->prefix, &query);
-    }
+    if (s->limits.has_draft_head)
+        prefix_without_last(&s->prefix, &h);
     return take_hit(s, q, &h);
 }
 
