@@ -58,16 +58,16 @@ static struct model *open_with(const char *head, int n)
 {
     struct model_source source;
     struct draft_files draft;
-    struct model_options opt = {.source = &source,
-                                .draft = &draft,
-                                .device = "cpu",
-                                .n_threads = 2,
-                                .n_rows_max = n,
-                                .n_samples_max = n,
-                                .n_draft_states_kept = 1,
-                                .n_pages = {steps_pages(n + GUESSES_MAX),
-                                            steps_pages(n + GUESSES_MAX)},
-                                .kv_dtype = DTYPE_F32};
+    struct model_options opt = {
+        .source = &source,
+        .draft = &draft,
+        .device = "cpu",
+        .n_threads = 2,
+        .n_rows_max = n,
+        .n_samples_max = n,
+        .n_draft_states_kept = 1,
+        .n_pages = {steps_pages(n + GUESSES_MAX), steps_pages(n + GUESSES_MAX)},
+        .kv_dtype = DTYPE_F32};
     struct model *m;
     char *path;
 

@@ -100,8 +100,8 @@ struct sample_args {
     int n_valid; /* ids >= n_valid have no text and are never sampled; V = all are valid */
 };
 
-/* The stages of draft heads (model/draft.h), beside those above. N: hidden states of the target that
- * a head reads. */
+/* The stages of draft heads (model/draft.h), beside those above. N: hidden states of the target,
+ * which a head reads. */
 struct tap_args {
     struct tensor taps; /* (T, N*C) f32: out, columns [index * C, (index + 1) * C) */
     struct tensor x;    /* (T, C) f32 */
@@ -144,8 +144,10 @@ struct gather_args {
 #define STAGE_LIST(X)                                                                              \
     X(embed_rmsnorm)                                                                               \
     X(attn_qkv)                                                                                    \
-    X(attn) X(attn_out) X(residual_rmsnorm) X(router) X(experts) X(logits) X(sample) X(tap)        \
-        X(draft_fc) X(draft_input) X(mlp) X(gather)
+    X(attn)                                                                                        \
+    X(attn_out)                                                                                    \
+    X(residual_rmsnorm)                                                                            \
+    X(router) X(experts) X(logits) X(sample) X(tap) X(draft_fc) X(draft_input) X(mlp) X(gather)
 
 /* The tensors of each stage's struct. X(stage, field, access): the stage's use of the tensor, an
  * enum access of program.h without its prefix. */

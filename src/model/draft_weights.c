@@ -302,18 +302,19 @@ static enum osp_status check_target(const struct draft_binder *b,
 
     if (width != target->width || c->width != target->width)
         return fail(OSP_EFORMAT,
-                    "%s/config.json: the draft head is for a model of hidden_size %d, this model's is %d; use "
-                    "a head that was trained for it",
+                    "%s/config.json: the draft head is for a model of hidden_size %d, this model's "
+                    "is %d; use a head that was trained for it",
                     b->c->path, width != target->width ? width : c->width, target->width);
     if (c->vocab_size != target->vocab_size)
         return fail(OSP_EFORMAT,
-                    "%s/config.json: the draft head is for a vocabulary of %d tokens, this model's has %d; use "
-                    "a head that was trained for it",
+                    "%s/config.json: the draft head is for a vocabulary of %d tokens, this model's "
+                    "has %d; use a head that was trained for it",
                     b->c->path, c->vocab_size, target->vocab_size);
     for (int i = 0; i < c->n_states; i++)
         if (c->state_ids[i] > target->n_layers)
             return fail(OSP_EFORMAT,
-                        "%s/config.json: eagle_aux_hidden_state_layer_ids[%d] is %d, this model has %d layers",
+                        "%s/config.json: eagle_aux_hidden_state_layer_ids[%d] is %d, this model "
+                        "has %d layers",
                         b->c->path, i, c->state_ids[i], target->n_layers);
     return OSP_OK;
 }
@@ -337,10 +338,11 @@ static enum osp_status choose_states(struct draft_binder *b, struct draft_config
                     "eagle_aux_hidden_state_layer_ids, and the default is three states, %lld",
                     file->path, fc->name, (long long)fc->dim[1], 3 * (long long)config->width);
     if (L < 4)
-        return fail(OSP_EFORMAT,
-                    "%s/config.json: there are no eagle_aux_hidden_state_layer_ids, and a model of %d "
-                    "layers has no default",
-                    b->c->path, L);
+        return fail(
+            OSP_EFORMAT,
+            "%s/config.json: there are no eagle_aux_hidden_state_layer_ids, and a model of %d "
+            "layers has no default",
+            b->c->path, L);
     config->n_states = 3;
     config->state_ids[0] = 2;
     config->state_ids[1] = L / 2;

@@ -13,7 +13,8 @@ static char *layer_page_at(const struct tensor *kv, int page)
     return (char *)kv->data + (size_t)page * layer_page_bytes(kv);
 }
 
-/* The cache of every layer of a group, that of a draft head last: layer i, from 0; NULL: no more. */
+/* The cache of layer i, from 0, of those of a group, that of a draft head last; moves *i on. NULL:
+ * there is no such layer. */
 static const struct tensor *layer_kv(const struct model *m, enum page_group group, int *i)
 {
     for (; *i < m->n_layers; ++*i)

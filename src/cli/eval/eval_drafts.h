@@ -1,5 +1,5 @@
-/* `osprey eval drafts`: how many drafts of a draft head, or of prompt lookup, are accepted in greedy
- * answers, by ability and by position in the draft. */
+/* `osprey eval drafts`: how many drafts of a draft head, or of prompt lookup, are accepted in
+ * greedy answers, by ability and by position in the draft. */
 #ifndef CLI_EVAL_EVAL_DRAFTS_H
 #define CLI_EVAL_EVAL_DRAFTS_H
 

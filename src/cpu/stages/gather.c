@@ -1,4 +1,5 @@
-/* Stage gather: the rows of x that the batch's samples name, in order. Copies 8 bytes an element. */
+/* Stage gather: the rows of x that the batch's samples name, in order. Copies 8 bytes an
+ * element. */
 #include <string.h>
 
 #include "cpu/common/cpu.h"

@@ -221,8 +221,8 @@ static int n_known(const struct step_chunk *chunk)
     return n < chunk->n_rows ? n : chunk->n_rows;
 }
 
-/* Positions before `first` that the head has not seen were found in the prefix cache, and the head's
- * keys and values with them; what it has from `first` on is computed again. */
+/* Positions before `first` that the head has not seen were found in the prefix cache, with the
+ * head's keys and values; what it has from `first` on is computed again. */
 static void begin_at(struct draft_progress *p, int first)
 {
     if (first < p->first_kept || first > p->first_kept + p->n_kept) {

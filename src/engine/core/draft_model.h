@@ -4,9 +4,9 @@
  * The head has a position once the token behind it is known, so it follows the target by one token.
  * States of decode rows wait, up to DRAFT_KEPT_MAX of a request, and cost a copy while nobody
  * drafts. They are stored in the head's cache when guesses are made, when no place is left, and
- * when the prefix cache may share their page: it is full, or the request ends. States of a request
- * that is preempted are lost, and the head misses those positions: its guesses may be worse. Used by
- * the engine's thread. */
+ * when the prefix cache may share their page: it is full, or the request ends. A request that is
+ * preempted loses its states that wait: the head misses those positions, and may guess worse. Used
+ * by the engine's thread. */
 #ifndef ENGINE_CORE_DRAFT_MODEL_H
 #define ENGINE_CORE_DRAFT_MODEL_H
 
