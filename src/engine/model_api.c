@@ -543,18 +543,22 @@ void osp_model_publish_costs(struct osp_model *m)
 int osp_model_stage_costs(const struct osp_model *model, struct osp_stage_cost *out, int n_max)
 {
     struct osp_model *m = (struct osp_model *)model; /* only its lock changes */
-    int n;
+    const bool has_head = m->model != NULL && model_has_draft(m->model);
+    int n = 0;
 
     pthread_mutex_lock(&m->costs_lock);
-    n = m->n_costs < n_max ? m->n_costs : n_max;
-    for (int i = 0; i < n; i++)
-        out[i] = (struct osp_stage_cost){
-            .stage = m->costs[i].stage,
-            .n_calls = m->costs[i].n_calls,
-            .time_ns = m->costs[i].time_ns,
-            .bytes = m->costs[i].bytes,
-            .flops = m->costs[i].flops,
-        };
+    for (int i = 0; i < m->n_costs && n < n_max; i++) {
+        const struct stage_cost *cost = &m->costs[i];
+
+        if (cost->n_calls > 0 || has_head) /* else the stages of a head never run */
+            out[n++] = (struct osp_stage_cost){
+                .stage = cost->stage,
+                .n_calls = cost->n_calls,
+                .time_ns = cost->time_ns,
+                .bytes = cost->bytes,
+                .flops = cost->flops,
+            };
+    }
     pthread_mutex_unlock(&m->costs_lock);
     return n;
 }
