@@ -333,18 +333,21 @@ out:
     return st;
 }
 
-/* Known before any file is read. */
+/* Known before any file is read, and also where the device itself cannot be opened. */
 static enum osp_status check_draft_device(const struct osp_model_options *opt)
 {
-    const struct backend_ops *ops = backend_find(opt->device);
+    const bool is_cuda = opt->device != NULL && strcmp(opt->device, "cuda") == 0;
+    const struct backend_ops *ops =
+        opt->draft_model == NULL || is_cuda ? NULL : backend_find(opt->device);
+    const char *device = is_cuda ? "cuda" : ops != NULL ? ops->name : "cpu";
 
-    if (opt->draft_model == NULL || ops == NULL)
+    if (opt->draft_model == NULL)
         return OSP_OK;
-    if (strcmp(ops->name, "cpu") != 0)
+    if (strcmp(device, "cpu") != 0)
         return fail(OSP_EUNSUPPORTED,
                     "draft model %s: the device %s cannot run draft heads (Eagle3) yet; use method "
                     "ngram, which needs no draft model, or --device cpu",
-                    opt->draft_model, ops->name);
+                    opt->draft_model, device);
     if (is_dummy(opt))
         return fail(OSP_EUNSUPPORTED,
                     "draft model %s: generated weights (load format dummy) have no draft head",
