@@ -681,7 +681,7 @@ uninstall: ## Remove the installed files, the service included; the configuratio
 	    $(LIBDIR)/libosprey.so.$(VERSION) $(LIBDIR)/pkgconfig/osprey.pc $(MANDIR)/osprey.1 \
 	    $(LIBDIR)/osprey/osprey-cuda.so $(UNITDIR)/osprey.service $(SYSUSERS) \
 	    $(patsubst include/%,$(INCLUDEDIR)/%,$(PUBLIC_H))
-	@rm -rf $(MODELDIR)
+	@rm -rf $(MODELDIR) $(MODELDIR)-eagle3
 	@rmdir -p --ignore-fail-on-non-empty $(dir $(MODELDIR)) $(LIBDIR)/osprey 2>/dev/null || true
 
 .PHONY: bundle
