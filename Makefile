@@ -168,7 +168,7 @@ GPU_FAULT := $(BUILD)/tests/gpu_fault.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
-FILTERS   := measure_streams read_messages dequantize print_logits measure_drafts
+FILTERS   := measure_streams read_messages dequantize print_logits print_draft measure_drafts
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
 HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))
@@ -630,6 +630,7 @@ MODELDIR   := $(DESTDIR)$(PREFIX)/share/osprey/models/osprey-nano
 MANDIR     := $(DESTDIR)$(PREFIX)/share/man/man1
 PUBLIC_H   := $(wildcard include/*.h)
 MODEL      := models/osprey-nano
+HEAD       := models/osprey-nano-eagle3
 
 # The installed static library: one object in which only the public functions are global.
 $(BUILD)/public/libosprey.a: $(LIB_OBJ)
@@ -645,7 +646,7 @@ $(BUILD)/osprey.1: $(BUILD)/osprey
 .PHONY: install
 install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below DESTDIR/PREFIX (PREFIX: /usr/local)
 	@echo "installing below $(DESTDIR)$(PREFIX)"
-	@install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(MODELDIR) $(MANDIR)
+	@install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(MODELDIR) $(MODELDIR)-eagle3 $(MANDIR)
 	@install -m 755 $(BUILD)/osprey $(BINDIR)/osprey
 	@install -m 644 $(BUILD)/public/libosprey.a $(LIBDIR)/libosprey.a
 	@install -m 755 $(SHARED) $(LIBDIR)/libosprey.so.$(VERSION)
@@ -653,6 +654,7 @@ install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below DE
 	@ln -sf $(SONAME) $(LIBDIR)/libosprey.so
 	@install -m 644 $(PUBLIC_H) $(INCLUDEDIR)
 	@install -m 644 $(MODEL)/* $(MODELDIR)
+	@install -m 644 $(HEAD)/* $(MODELDIR)-eagle3
 	@install -m 644 $(BUILD)/osprey.1 $(MANDIR)/osprey.1
 	@[ ! -f $(BUILD)/osprey-cuda.so ] || \
 	    install -D -m 755 $(BUILD)/osprey-cuda.so $(LIBDIR)/osprey/osprey-cuda.so
@@ -679,7 +681,7 @@ uninstall: ## Remove the installed files, the service included; the configuratio
 	    $(LIBDIR)/libosprey.so.$(VERSION) $(LIBDIR)/pkgconfig/osprey.pc $(MANDIR)/osprey.1 \
 	    $(LIBDIR)/osprey/osprey-cuda.so $(UNITDIR)/osprey.service $(SYSUSERS) \
 	    $(patsubst include/%,$(INCLUDEDIR)/%,$(PUBLIC_H))
-	@rm -rf $(MODELDIR)
+	@rm -rf $(MODELDIR) $(MODELDIR)-eagle3
 	@rmdir -p --ignore-fail-on-non-empty $(dir $(MODELDIR)) $(LIBDIR)/osprey 2>/dev/null || true
 
 .PHONY: bundle

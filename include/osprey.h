@@ -71,6 +71,9 @@ struct osp_model_options {
     /* Rows of one step for draft tokens, all sequences together; 0: 16, which serve requests with a
      * prediction; negative: none. Each needs memory for one row of logits. */
     int n_draft_rows_max;
+    /* Folder of an Eagle3 draft head for this model, on the device "cpu" only; NULL: none. Used by
+     * engines with OSP_DRAFTS_EAGLE3. "bundled": the head of the bundled osprey-nano. */
+    const char *draft_model;
     int64_t kv_cache_bytes; /* 0: planned from the limits above and the free memory */
     bool no_sinks;          /* experiment: attention without sinks */
     /* BF16 layers of the model to be converted to MXFP4 while loading, separated by commas: "moe",
@@ -231,14 +234,16 @@ enum { OSP_SLOT_SHARE_MAX = 1024 };
 /* Speculative decoding: drafts of the next tokens, which one step verifies together. Never changes
  * an answer (docs/drafts.md). */
 enum osp_draft_method {
-    OSP_DRAFTS_OFF,  /* except for requests with a prediction */
-    OSP_DRAFTS_NGRAM /* what followed the last tokens when the request had them before */
+    OSP_DRAFTS_OFF,   /* except for requests with a prediction */
+    OSP_DRAFTS_NGRAM, /* what followed the last tokens when the request had them before */
+    OSP_DRAFTS_EAGLE3 /* guesses of the model's draft head: osp_model_options.draft_model */
 };
 enum { OSP_DRAFTS_MAX = 16, OSP_LOOKUP_MAX = 32 };
 
 struct osp_speculative {
     enum osp_draft_method method;
-    int tokens_max; /* draft tokens of a sequence in a step; 0: 8, at most OSP_DRAFTS_MAX */
+    /* Draft tokens of a sequence in a step, at most OSP_DRAFTS_MAX; 0: 8, of a draft head 3. */
+    int tokens_max;
     int tokens_min; /* shorter drafts are not verified */
     /* OSP_DRAFTS_NGRAM: tokens that must have occurred before; 0: 3 and 16, at most
      * OSP_LOOKUP_MAX */

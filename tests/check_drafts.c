@@ -4,7 +4,10 @@
  * seeds (as n > 1 does), and run several at a time. Prints for each drafter how many drafts were
  * verified and accepted; too few of either is a failure, too.
  *
- *     check_drafts [REQUESTS [DEVICE [MODEL]]]     default: 42 requests, cpu, osprey-nano
+ *     check_drafts [REQUESTS [DEVICE [MODEL [HEAD]]]]
+ *
+ * Default: 42 requests, cpu, osprey-nano and its Eagle3 head. Another model, and another device,
+ * needs a HEAD for the passes with a draft head.
  *
  * CHECK_QUICK in the environment, for builds with sanitizers: 14 requests. */
 #include <inttypes.h>
@@ -31,14 +34,19 @@ enum way {
     WAY_NONE,     /* no drafts: what must come */
     WAY_NGRAM,    /* every draft of prompt lookup is verified */
     WAY_CONTROL,  /* those that pay */
+    WAY_EAGLE3,   /* every guess of the draft head is verified */
+    WAY_PAYING,   /* those that pay */
+    WAY_ONE,      /* chains of one guess */
+    WAY_LONG,     /* and of eight */
     WAY_ANSWER,   /* the prediction is the answer */
     WAY_MISTAKEN, /* the same with tokens replaced, left out and added */
     WAY_WRONG,    /* every draft of the prediction is wrong */
     N_WAYS
 };
-static const char *const WAY_NAMES[N_WAYS] = {"without drafts",    "ngram, all",
-                                              "ngram, controlled", "prediction, right",
-                                              "prediction, mixed", "prediction, wrong"};
+static const char *const WAY_NAMES[N_WAYS] = {
+    "without drafts",     "ngram, all",         "ngram, controlled",  "eagle3, k = 3, all",
+    "eagle3, controlled", "eagle3, k = 1, all", "eagle3, k = 8, all", "prediction, right",
+    "prediction, mixed",  "prediction, wrong"};
 
 /* What a client gets; `tokens` has the ids of all events. */
 struct answer {
@@ -224,6 +232,28 @@ static int predict(int32_t *out, const struct answer *want, enum way way, uint64
 
 /* ---- a pass ---- */
 
+static bool is_eagle3(enum way way)
+{
+    return way >= WAY_EAGLE3 && way <= WAY_LONG;
+}
+
+static struct osp_speculative speculative_of(enum way way)
+{
+    static const int tokens_max[N_WAYS] = {[WAY_EAGLE3] = 3, [WAY_PAYING] = 3, [WAY_ONE] = 1};
+    struct osp_speculative s = {.method = OSP_DRAFTS_OFF,
+                                .tokens_max = tokens_max[way] > 0 ? tokens_max[way] : 8,
+                                .always = way != WAY_CONTROL && way != WAY_PAYING};
+
+    if (is_eagle3(way)) {
+        s.method = OSP_DRAFTS_EAGLE3;
+    } else {
+        s.lookup_min = 2;
+        if (way == WAY_NGRAM || way == WAY_CONTROL)
+            s.method = OSP_DRAFTS_NGRAM;
+    }
+    return s;
+}
+
 static void receive(struct answer *a, struct osp_request *r, bool has_prompt_logprobs)
 {
     struct osp_event e;
@@ -273,12 +303,7 @@ static struct osp_request *submit(struct osp_engine *engine, const struct osp_to
 static void run(struct osp_model *model, enum way way, struct answer *out,
                 const struct answer *want, int n, struct osp_draft_stats *stats)
 {
-    const struct osp_engine_options options = {
-        .speculative = {.method = way == WAY_NGRAM || way == WAY_CONTROL ? OSP_DRAFTS_NGRAM
-                                                                         : OSP_DRAFTS_OFF,
-                        .tokens_max = 8,
-                        .lookup_min = 2,
-                        .always = way != WAY_CONTROL}};
+    const struct osp_engine_options options = {.speculative = speculative_of(way)};
     const struct osp_tokenizer *t = osp_model_tokenizer(model);
     struct osp_request *open[AT_ONCE] = {NULL};
     struct lists lists;
@@ -331,7 +356,7 @@ static bool is_same(const struct buf *a, const struct buf *b)
 /* Whether the way drafted as it should, so that equality means something. */
 static bool has_drafted(enum way way, const struct osp_draft_stats *s)
 {
-    if (way == WAY_CONTROL)
+    if (way == WAY_CONTROL || way == WAY_PAYING)
         return true; /* what pays depends on the machine */
     if (way == WAY_WRONG)
         return s->n_draft_tokens > 0 && s->n_accepted_tokens * 20 < s->n_draft_tokens;
@@ -353,13 +378,25 @@ static int compare(const struct answer *have, const struct answer *want, int n, 
         if (!same && n_other <= 5)
             printf("  request %d has another answer\n", i);
     }
-    printf("%-18s %d of %d answers differ; %" PRId64 " drafts verified, %" PRId64 " accepted\n",
-           WAY_NAMES[way], n_other, n, stats->n_draft_tokens, stats->n_accepted_tokens);
+    printf("%-18s %d of %d answers differ; %" PRId64 " drafts verified, %" PRId64
+           " accepted, %.2f tokens a step\n",
+           WAY_NAMES[way], n_other, n, stats->n_draft_tokens, stats->n_accepted_tokens,
+           stats->n_proposals == 0
+               ? 1
+               : 1 + (double)stats->n_accepted_tokens / (double)stats->n_proposals);
     if (!has_drafted(way, stats)) {
         printf("  that is not what these drafts should give\n");
         n_other++;
     }
     return n_other;
+}
+
+/* The draft head; NULL: none. */
+static const char *head_of(int argc, char **argv)
+{
+    if (argc > 4)
+        return argv[4];
+    return argc > 3 || (argc > 2 && strcmp(argv[2], "cpu") != 0) ? NULL : "bundled";
 }
 
 int main(int argc, char **argv)
@@ -369,6 +406,7 @@ int main(int argc, char **argv)
     const struct osp_model_options options = {.device = argc > 2 ? argv[2] : "cpu",
                                               .path = argc > 3 ? argv[3] : NULL,
                                               .context_tokens_max = 2048,
+                                              .draft_model = head_of(argc, argv),
                                               .n_seqs_max = AT_ONCE,
                                               .n_draft_rows_max = 8 * AT_ONCE};
     struct osp_draft_stats stats;
@@ -378,7 +416,7 @@ int main(int argc, char **argv)
     int n_failed = 0;
 
     if (n < 1) {
-        fprintf(stderr, "check_drafts [REQUESTS [DEVICE [MODEL]]]\n");
+        fprintf(stderr, "check_drafts [REQUESTS [DEVICE [MODEL [HEAD]]]]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -389,8 +427,11 @@ int main(int argc, char **argv)
     run(model, WAY_NONE, want, NULL, n, &stats);
     n_failed += stats.n_draft_tokens != 0;
     for (int way = WAY_NGRAM; way < N_WAYS; way++) {
-        struct answer *have = new_answers(n);
+        struct answer *have;
 
+        if (is_eagle3((enum way)way) && options.draft_model == NULL)
+            continue;
+        have = new_answers(n);
         run(model, (enum way)way, have, want, n, &stats);
         n_failed += compare(have, want, n, (enum way)way, &stats);
         free_answers(have, n);

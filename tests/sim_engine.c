@@ -92,9 +92,11 @@ static void choose_drafts(struct osp_speculative *s, struct sched_limits *l)
 {
     const uint64_t bits = mix(world.seed, 501);
 
+    world.odds.eagle3 = mix(world.seed, 502) % 3 == 0;
+
     world.odds.ngram = bits % 4 == 1 || bits % 4 == 3;
     world.odds.predictions = bits % 4 >= 2;
-    if (bits % 4 == 0)
+    if (bits % 4 == 0 && !world.odds.eagle3)
         return;
     l->n_draft_rows_max = 1 + (int)(bits / 4 % DRAFT_ROWS_MAX);
     if (l->n_draft_rows_max > l->n_batch_tokens_max - 1)
@@ -104,6 +106,10 @@ static void choose_drafts(struct osp_speculative *s, struct sched_limits *l)
     s->tokens_min = bits / 4096 % 4 == 0 && s->tokens_max > 1 ? 2 : 0;
     s->lookup_min = 1 + (int)(bits / 16384 % 3);
     s->always = bits / 65536 % 4 > 0;
+    if (!world.odds.eagle3)
+        return;
+    world.odds.ngram = world.odds.is_behind = world.odds.is_ahead = world.odds.is_async = false;
+    s->method = OSP_DRAFTS_EAGLE3;
 }
 
 static void world_open(struct osp_model *model, uint64_t seed)
@@ -124,6 +130,7 @@ static void world_open(struct osp_model *model, uint64_t seed)
     options.no_async_scheduling = world.odds.is_behind && !world.odds.is_async;
     choose_drafts(&options.speculative, &l);
     sim_model_limits(&l);
+    sim_model_head(world.odds.eagle3);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
     world.engine->sched->limits.slot_share = pick(3) == 0 ? 1 + pick(4) : 0;
     world.engine->sched->limits.bypass_max = pick(2) == 0 ? 1 + pick(4) : BYPASS_MAX_DEFAULT;
@@ -265,6 +272,8 @@ int main(int argc, char **argv)
            totals.n_ahead, totals.n_sent, totals.n_wasted_rows, totals.n_left);
     printf("drafts verified %" PRId64 ", of these accepted %" PRId64 "\n", totals.n_drafts,
            totals.n_accepted);
+    printf("rows of the draft head %" PRId64 ", its guesses %" PRId64 "\n", totals.n_head_rows,
+           totals.n_guesses);
     printf("prompts short of rows beside longer ones %" PRId64 "\n", totals.n_short);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
            "\n",

@@ -46,7 +46,7 @@ copy_stripped "$build/libosprey.so.0" "$out/lib/libosprey.so.0"
 # The program looks for the plug-in beside the running executable, which is the loader in lib/.
 [ ! -f "$build/osprey-cuda.so" ] || copy_stripped "$build/osprey-cuda.so" "$out/lib/osprey-cuda.so"
 
-cp -r models/osprey-nano "$out/models/"
+cp -r models/osprey-nano models/osprey-nano-eagle3 "$out/models/"
 cp -r tests/golden "$out/tests/"
 rm -rf "$out/tests/golden/launches" # of tests that are built with nvcc
 mkdir "$out/docs"

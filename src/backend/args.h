@@ -7,6 +7,8 @@
 #ifndef BACKEND_ARGS_H
 #define BACKEND_ARGS_H
 
+#include <stdbool.h>
+
 #include "backend/batch.h"
 #include "backend/tensor.h"
 
@@ -98,10 +100,54 @@ struct sample_args {
     int n_valid; /* ids >= n_valid have no text and are never sampled; V = all are valid */
 };
 
+/* The stages of draft heads (model/draft.h), beside those above. N: hidden states of the target,
+ * which a head reads. */
+struct tap_args {
+    struct tensor taps; /* (T, N*C) f32: out, columns [index * C, (index + 1) * C) */
+    struct tensor x;    /* (T, C) f32 */
+    int index;
+};
+struct draft_fc_args {
+    struct tensor f;      /* (T, C) f32: out, w times the hidden states, normed */
+    struct tensor taps;   /* (T, N*C) f32 */
+    struct tensor norm;   /* (N*C) f32; data NULL: no norm */
+    struct tensor w;      /* (C, N*C) */
+    struct tensor normed; /* (T, N*C) f32: workspace */
+    int n_norms;          /* 1: one norm over all columns; N: one for each hidden state */
+    float eps;
+};
+struct draft_input_args {
+    struct tensor x;           /* (T, C) f32: out, the residual stream: f, or f normed */
+    struct tensor y;           /* (T, 2*C) f32: out, the embedding and f, both normed */
+    struct tensor f;           /* (T, C) f32 */
+    struct tensor table;       /* (V, C) */
+    struct tensor embed_norm;  /* (C) */
+    struct tensor hidden_norm; /* (C) */
+    bool normed_residual;      /* x is f normed */
+    float eps;
+};
+struct mlp_args {
+    struct tensor h;      /* (T, C) f32: out, w_down (silu(w_gate y) * w_up y) */
+    struct tensor y;      /* (T, C) f32 */
+    struct tensor w_gate; /* (F, C) */
+    struct tensor w_up;   /* (F, C) */
+    struct tensor w_down; /* (C, F) */
+    struct tensor units;  /* (T, F) f32: workspace */
+    struct tensor ups;    /* (T, F) f32: workspace */
+};
+struct gather_args {
+    struct tensor out; /* (R or more, C) f32: the rows that samples[] names, in order */
+    struct tensor x;   /* (T, C) f32 */
+};
+
 /* X(stage): the name of its argument struct, and of its costs in struct stage_cost */
 #define STAGE_LIST(X)                                                                              \
     X(embed_rmsnorm)                                                                               \
-    X(attn_qkv) X(attn) X(attn_out) X(residual_rmsnorm) X(router) X(experts) X(logits) X(sample)
+    X(attn_qkv)                                                                                    \
+    X(attn)                                                                                        \
+    X(attn_out)                                                                                    \
+    X(residual_rmsnorm)                                                                            \
+    X(router) X(experts) X(logits) X(sample) X(tap) X(draft_fc) X(draft_input) X(mlp) X(gather)
 
 /* The tensors of each stage's struct. X(stage, field, access): the stage's use of the tensor, an
  * enum access of program.h without its prefix. */
@@ -147,5 +193,24 @@ struct sample_args {
     X(s, top_tokens, WRITE)                                                                        \
     X(s, top_logprobs, WRITE)                                                                      \
     X(s, logits, UPDATE)
+#define tap_FIELDS(X, s) X(s, taps, APPEND) X(s, x, READ)
+#define draft_fc_FIELDS(X, s)                                                                      \
+    X(s, f, WRITE) X(s, taps, READ) X(s, norm, WEIGHT) X(s, w, WEIGHT) X(s, normed, WORKSPACE)
+#define draft_input_FIELDS(X, s)                                                                   \
+    X(s, x, WRITE)                                                                                 \
+    X(s, y, WRITE)                                                                                 \
+    X(s, f, READ)                                                                                  \
+    X(s, table, WEIGHT)                                                                            \
+    X(s, embed_norm, WEIGHT)                                                                       \
+    X(s, hidden_norm, WEIGHT)
+#define mlp_FIELDS(X, s)                                                                           \
+    X(s, h, WRITE)                                                                                 \
+    X(s, y, READ)                                                                                  \
+    X(s, w_gate, WEIGHT)                                                                           \
+    X(s, w_up, WEIGHT)                                                                             \
+    X(s, w_down, WEIGHT)                                                                           \
+    X(s, units, WORKSPACE)                                                                         \
+    X(s, ups, WORKSPACE)
+#define gather_FIELDS(X, s) X(s, out, WRITE) X(s, x, READ)
 
 #endif

@@ -70,6 +70,12 @@ static bool is_vector(const struct tensor *t, int64_t n)
     return is_weight(t) && t->n_dims == 1 && t->dim[0] == n;
 }
 
+/* A bias: a vector, or none. */
+static bool is_bias(const struct tensor *t, int64_t n)
+{
+    return t->data == NULL || is_vector(t, n);
+}
+
 static bool is_matrix(const struct tensor *t, int64_t n_rows, int64_t n_columns)
 {
     return is_weight(t) && IS_SHAPE(t, n_rows, n_columns);
@@ -115,9 +121,9 @@ static void check_attn_qkv(const struct attn_qkv_args *a)
     assert(is_rows(&a->y, width) && is_rows(&a->q, q_width));
     assert(q_width % kv_width == 0);
     assert(is_rows(&a->kv_rows, 2 * kv_width));
-    assert(is_matrix(&a->wqkv[0], q_width, width) && is_vector(&a->bqkv[0], q_width));
+    assert(is_matrix(&a->wqkv[0], q_width, width) && is_bias(&a->bqkv[0], q_width));
     for (int i = 1; i < 3; i++)
-        assert(is_matrix(&a->wqkv[i], kv_width, width) && is_vector(&a->bqkv[i], kv_width));
+        assert(is_matrix(&a->wqkv[i], kv_width, width) && is_bias(&a->bqkv[i], kv_width));
 }
 
 static void fit_attn_qkv(const struct attn_qkv_args *a, const struct batch *b)
@@ -149,7 +155,7 @@ static void check_attn_out(const struct attn_out_args *a)
     const int64_t width = a->h.dim[1], q_width = a->att.dim[1];
 
     assert(is_rows(&a->h, width) && is_rows(&a->att, q_width));
-    assert(is_matrix(&a->wo, width, q_width) && is_vector(&a->bo, width));
+    assert(is_matrix(&a->wo, width, q_width) && is_bias(&a->bo, width));
     assert(a->n_slices > 0 && a->n_slices <= RESIDUAL_PARTIALS_MAX);
 }
 
@@ -245,6 +251,76 @@ static void fit_sample(const struct sample_args *a, const struct batch *b)
     assert(a->top_logprobs.data == NULL || fits(&a->top_logprobs, b->n_samples));
     batch_check_ids(b, a->logits.dim[1],
                     a->top_tokens.data != NULL && a->top_logprobs.data != NULL);
+}
+
+static void check_tap(const struct tap_args *a)
+{
+    const int64_t width = a->x.dim[1];
+
+    assert(is_rows(&a->x, width) && is_rows(&a->taps, a->taps.dim[1]));
+    assert(a->index >= 0 && (a->index + 1) * width <= a->taps.dim[1]);
+}
+
+static void fit_tap(const struct tap_args *a, const struct batch *b)
+{
+    assert(fits(&a->x, b->n_rows) && fits(&a->taps, b->n_rows));
+}
+
+static void check_draft_fc(const struct draft_fc_args *a)
+{
+    const int64_t width = a->f.dim[1], n_columns = a->taps.dim[1];
+
+    assert(is_rows(&a->f, width) && is_rows(&a->taps, n_columns));
+    assert(is_rows(&a->normed, n_columns) && is_matrix(&a->w, width, n_columns));
+    assert(a->norm.data == NULL ||
+           (is_vector(&a->norm, n_columns) && a->n_norms > 0 && n_columns % a->n_norms == 0));
+}
+
+static void fit_draft_fc(const struct draft_fc_args *a, const struct batch *b)
+{
+    assert(fits(&a->f, b->n_rows) && fits(&a->taps, b->n_rows) && fits(&a->normed, b->n_rows));
+}
+
+static void check_draft_input(const struct draft_input_args *a)
+{
+    const int64_t width = a->table.dim[1];
+
+    assert(is_weight(&a->table) && a->table.n_dims == 2 && a->table.layout != LAYOUT_COLUMNS);
+    assert(is_rows(&a->x, width) && is_rows(&a->y, 2 * width) && is_rows(&a->f, width));
+    assert(is_vector(&a->embed_norm, width) && is_vector(&a->hidden_norm, width));
+}
+
+static void fit_draft_input(const struct draft_input_args *a, const struct batch *b)
+{
+    assert(fits(&a->x, b->n_rows) && fits(&a->y, b->n_rows) && fits(&a->f, b->n_rows));
+    for (int i = 0; i < b->n_rows; i++)
+        assert(BATCH_TOKENS(b)[i] >= 0 && BATCH_TOKENS(b)[i] < a->table.dim[0]);
+}
+
+static void check_mlp(const struct mlp_args *a)
+{
+    const int64_t width = a->y.dim[1], unit_width = a->units.dim[1];
+
+    assert(is_rows(&a->h, width) && is_rows(&a->y, width));
+    assert(is_rows(&a->units, unit_width) && is_rows(&a->ups, unit_width));
+    assert(is_matrix(&a->w_gate, unit_width, width) && is_matrix(&a->w_up, unit_width, width));
+    assert(is_matrix(&a->w_down, width, unit_width));
+}
+
+static void fit_mlp(const struct mlp_args *a, const struct batch *b)
+{
+    assert(fits(&a->h, b->n_rows) && fits(&a->y, b->n_rows));
+    assert(fits(&a->units, b->n_rows) && fits(&a->ups, b->n_rows));
+}
+
+static void check_gather(const struct gather_args *a)
+{
+    assert(is_rows(&a->out, a->x.dim[1]) && is_rows(&a->x, a->x.dim[1]));
+}
+
+static void fit_gather(const struct gather_args *a, const struct batch *b)
+{
+    assert(fits(&a->out, b->n_samples) && fits(&a->x, b->n_rows));
 }
 
 static void check_args(enum stage stage, const union stage_args *a)

@@ -242,13 +242,15 @@ bool program_reads_after(const struct program *p, int i, int id)
 static bool is_by_row(enum stage stage)
 {
     return stage == STAGE_attn || stage == STAGE_attn_out || stage == STAGE_residual_rmsnorm ||
-           stage == STAGE_router || stage == STAGE_experts;
+           stage == STAGE_router || stage == STAGE_experts || stage == STAGE_mlp;
 }
 
-/* Whether the op needs all rows of a tensor that it reads. Stage logits gathers sampled rows. */
+/* Whether the op needs all rows of a tensor that it reads. Stages logits and gather read sampled
+ * rows. */
 static bool needs_all(const struct program_op *op)
 {
-    return op->stage != STAGE_logits && !(is_by_row(op->stage) && op->rows == ROWS_SAMPLED);
+    return op->stage != STAGE_logits && op->stage != STAGE_gather &&
+           !(is_by_row(op->stage) && op->rows == ROWS_SAMPLED);
 }
 
 /* Whether all rows of op i's output `id` are read. */

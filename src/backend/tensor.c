@@ -1,6 +1,8 @@
 /* Names and sizes of dtypes, and the bytes of tensors. */
 #include "backend/tensor.h"
 
+#include <string.h>
+
 const char *dtype_name(enum dtype dtype)
 {
     static const char *const names[] = {
@@ -30,4 +32,20 @@ int64_t tensor_bytes(const struct tensor *t)
     const int64_t data_bytes = n * dtype_bits(t->dtype) / 8;
 
     return t->dtype == DTYPE_MXFP4 ? data_bytes + n / MXFP4_BLOCK : data_bytes;
+}
+
+float tensor_element_f32(const struct tensor *t, int64_t i)
+{
+    float value;
+    uint32_t bits;
+    uint16_t upper;
+
+    if (t->dtype == DTYPE_F32) {
+        memcpy(&value, (const char *)t->data + 4 * i, sizeof(value));
+        return value;
+    }
+    memcpy(&upper, (const char *)t->data + 2 * i, sizeof(upper));
+    bits = (uint32_t)upper << 16;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
 }

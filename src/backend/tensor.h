@@ -70,5 +70,7 @@ static inline HOST_DEVICE int64_t tensor_elements(const struct tensor *t)
 
 const char *dtype_name(enum dtype dtype);
 int64_t tensor_bytes(const struct tensor *t); /* data and scales */
+/* Element i of a tensor of F32 or BF16 in host memory. */
+float tensor_element_f32(const struct tensor *t, int64_t i);
 
 #endif

@@ -1,4 +1,5 @@
 /* `osprey eval nano`: scores the abilities of osprey-nano, with attention sinks and without.
+ * `osprey eval drafts`: acceptance of drafts in the same answers.
  * `osprey eval quality`: compares predictions under the given options with the reference's. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/memory.h"
 #include "cli/options/commands.h"
 #include "cli/eval/eval.h"
+#include "cli/eval/eval_drafts.h"
 #include "cli/options/model_args.h"
 #include "cli/eval/quality.h"
 
@@ -26,11 +28,13 @@ struct eval_args {
 
 static const struct option_row OPTIONS[] = {
     TEXT_ROW(T, file, "file", NULL, "FILE",
-             "nano: prompts with expected answers (default: eval.jsonl in the model's folder); "
+             "nano, drafts: prompts with expected answers (default: eval.jsonl in the model's "
+             "folder); "
              "quality: a plain text (default: built-in paragraphs, and the prompts of eval.jsonl)"),
-    TEXT_ROW(T, ability, "ability", NULL, "NAME",
-             "nano: run only this ability: capital, arithmetic, instruction, recall, tool_call, "
-             "tool_result or copy"),
+    TEXT_ROW(
+        T, ability, "ability", NULL, "NAME",
+        "nano, drafts: run only this ability: capital, arithmetic, instruction, recall, tool_call, "
+        "tool_result or copy"),
     INT_ROW(T, n_max, "limit", NULL, 0, 1000000, "N",
             "run only the first N prompts of each "
             "ability"),
@@ -57,6 +61,7 @@ static const struct option_row OPTIONS[] = {
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
+    MODEL_DRAFT_ROWS(T, model),
     {0},
 };
 
@@ -158,6 +163,58 @@ static enum osp_status run_nano(const struct eval_args *args, const struct posit
     return st;
 }
 
+/* Without an option that says which drafts: those of the bundled draft head. */
+static struct model_args with_drafts(const struct eval_args *args)
+{
+    struct model_args model = args->model;
+    const struct draft_args *d = &model.drafts;
+
+    if (d->config == NULL && d->model == NULL)
+        model.drafts.config = "{\"method\": \"eagle3\"}";
+    return model;
+}
+
+static enum osp_status measure_drafts(struct eval *e, struct osp_model *model,
+                                      const struct osp_speculative *speculative)
+{
+    const int n_default = speculative->method == OSP_DRAFTS_EAGLE3 ? 3 : 8;
+    const int n_drafts = speculative->tokens_max > 0 ? speculative->tokens_max : n_default;
+    struct eval_drafts all[N_ABILITIES];
+    enum osp_status st;
+
+    TRY(read_tasks(e, model));
+    TRY(eval_drafts_run(all, &e->tasks, model, speculative,
+                        isatty(STDERR_FILENO) != 0 && !e->args->json));
+    if (e->args->json)
+        eval_drafts_print_json(stdout, &e->info, all, n_drafts);
+    else
+        eval_drafts_print_table(stdout, all, n_drafts);
+out:
+    return st;
+}
+
+static enum osp_status run_drafts(const struct eval_args *args,
+                                  const struct positional_args *positional, bool *met)
+{
+    struct eval e = {.args = args, .model = positional};
+    const struct model_args model_args = with_drafts(args);
+    struct draft_options drafts = {.model = NULL};
+    struct osp_model *model = NULL;
+    enum osp_status st;
+
+    TRY(draft_args_read(&drafts, &model_args.drafts));
+    TRY(model_args_open(&model, &model_args, positional, args->json));
+    TRY(measure_drafts(&e, model, &drafts.speculative));
+    *met = true;
+out:
+    draft_options_release(&drafts);
+    eval_tasks_release(&e.tasks);
+    osp_model_close(model);
+    free(e.name);
+    free(e.device);
+    return st;
+}
+
 static bool quality_met(const struct eval_args *args, const struct osp_quality_result *r)
 {
     if (args->kl_max.is_set && !(r->kl_mean <= args->kl_max.value))
@@ -195,56 +252,80 @@ out:
     return st;
 }
 
-/* An option of the other task would be ignored without a message. */
-static enum osp_status check_options(const struct eval_args *a, bool is_nano)
+enum task { TASK_NANO = 1, TASK_QUALITY = 2, TASK_DRAFTS = 4 };
+
+static const struct eval_task_row {
+    enum task task;
+    const char *name;
+    enum osp_status (*run)(const struct eval_args *args, const struct positional_args *model,
+                           bool *met);
+} TASKS[] = {{TASK_NANO, "nano", run_nano},
+             {TASK_QUALITY, "quality", run_quality},
+             {TASK_DRAFTS, "drafts", run_drafts}};
+enum { N_TASKS = sizeof TASKS / sizeof TASKS[0] };
+
+/* An option of another task would be ignored without a message. */
+static enum osp_status check_options(const struct eval_args *a, const struct eval_task_row *task)
 {
     const struct {
         const char *option;
-        bool is_given, is_nano_only;
+        bool is_given;
+        unsigned tasks;
+        const char *of;
     } options[] = {
-        {"--ability", a->ability != NULL, true},
-        {"--show-wrong", a->n_wrong_shown > 0, true},
-        {"--skip-ablation", a->skip_ablation, true},
-        {"--strict", a->strict, true},
-        {"--decode", a->decode, false},
-        {"--reference", a->reference != NULL, false},
-        {"--alone", a->alone, false},
-        {"--max-tokens", a->n_tokens_max > 0, false},
-        {"--kl-max", a->kl_max.is_set, false},
-        {"--same-top-min", a->same_top_min.is_set, false},
+        {"--ability", a->ability != NULL, TASK_NANO | TASK_DRAFTS, "nano and drafts"},
+        {"--show-wrong", a->n_wrong_shown > 0, TASK_NANO, "nano"},
+        {"--skip-ablation", a->skip_ablation, TASK_NANO, "nano"},
+        {"--strict", a->strict, TASK_NANO, "nano"},
+        {"--decode", a->decode, TASK_QUALITY, "quality"},
+        {"--reference", a->reference != NULL, TASK_QUALITY, "quality"},
+        {"--alone", a->alone, TASK_QUALITY, "quality"},
+        {"--max-tokens", a->n_tokens_max > 0, TASK_QUALITY, "quality"},
+        {"--kl-max", a->kl_max.is_set, TASK_QUALITY, "quality"},
+        {"--same-top-min", a->same_top_min.is_set, TASK_QUALITY, "quality"},
+        {"--speculative-config", a->model.drafts.config != NULL, TASK_DRAFTS, "drafts"},
+        {"--model-draft", a->model.drafts.model != NULL, TASK_DRAFTS, "drafts"},
+        {"--draft-max", a->model.drafts.tokens_max > 0, TASK_DRAFTS, "drafts"},
+        {"--draft-min", a->model.drafts.tokens_min > 0, TASK_DRAFTS, "drafts"},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (options[i].is_given && options[i].is_nano_only != is_nano)
+        if (options[i].is_given && (options[i].tasks & task->task) == 0)
             return fail(OSP_EINVAL, "%s is an option of osprey eval %s", options[i].option,
-                        is_nano ? "quality" : "nano");
+                        options[i].of);
     if (a->alone && (a->reference != NULL || a->kl_max.is_set || a->same_top_min.is_set))
         return fail(OSP_EINVAL, "--alone runs without a reference: remove --reference, --kl-max "
                                 "and --same-top-min");
     return OSP_OK;
 }
 
+static const struct eval_task_row *find_task(const struct positional_args *positional)
+{
+    for (int i = 0; i < N_TASKS && positional->n > 0; i++)
+        if (strcmp(positional->words[0], TASKS[i].name) == 0)
+            return &TASKS[i];
+    return NULL;
+}
+
 static int cmd_eval(int argc, char **argv)
 {
     struct eval_args args = {0};
     struct positional_args positional, model;
-    bool met = false, is_nano, is_quality;
-    enum osp_status st;
+    const struct eval_task_row *task;
+    bool met = false;
 
     log_set_level(LOG_WARN);
     if (options_parse(&command_eval, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     model = (struct positional_args){.n = positional.n - 1, .words = positional.words + 1};
-    is_nano = positional.n > 0 && strcmp(positional.words[0], "nano") == 0;
-    is_quality = positional.n > 0 && strcmp(positional.words[0], "quality") == 0;
-    if (!is_nano && !is_quality)
+    task = find_task(&positional);
+    if (task == NULL)
         return command_fail(EXIT_USAGE,
-                            "eval needs a task: osprey eval nano [MODEL], or osprey eval quality "
-                            "[MODEL]");
-    if (check_options(&args, is_nano) != OSP_OK)
+                            "eval needs a task: osprey eval nano [MODEL], osprey eval drafts "
+                            "[MODEL], or osprey eval quality [MODEL]");
+    if (check_options(&args, task) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    st = is_nano ? run_nano(&args, &model, &met) : run_quality(&args, &model, &met);
-    if (st != OSP_OK)
+    if (task->run(&args, &model, &met) != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
     return met ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -253,6 +334,7 @@ static const struct command_example EXAMPLES[] = {
     {"osprey eval nano", "score the bundled model on all abilities"},
     {"osprey eval nano --json > nano.json", "the same as JSON"},
     {"osprey eval nano --ability copy --limit 20 --show-wrong 5", "a quick test of one ability"},
+    {"osprey eval drafts", "acceptance of the bundled draft head"},
     {"osprey eval quality", "perplexity, and KL divergence of this CPU's kernels from the "
                             "reference"},
     {"osprey eval quality gpt-oss-20b --mxfp4-layers all --file book.txt --max-tokens 4096",
@@ -263,11 +345,13 @@ static const struct command_example EXAMPLES[] = {
 const struct command command_eval = {
     .name = "eval",
     .summary = "measure the abilities of a model and the accuracy of its kernels",
-    .usage = "nano|quality [MODEL] [options]",
+    .usage = "nano|drafts|quality [MODEL] [options]",
     .about =
         "nano: scores greedy answers to prompts that are not in the training data: capitals,\n"
         "arithmetic, instructions, recall, function calls, copies. A second pass runs without\n"
         "attention sinks; if the model uses them, its score drops.\n"
+        "drafts: runs the same prompts with every draft verified, and prints the tokens of a step\n"
+        "and how many drafts were accepted, by ability and by position in the draft.\n"
         "quality: perplexity of a text, and the KL divergence between the model under these "
         "options\n"
         "and the float32 reference at every position: mean, 99th percentile, maximum, and the "

@@ -261,17 +261,20 @@ static enum osp_status serve(const struct serve_args *args,
 {
     struct serving s = {.args = args, .positional = positional};
     struct serve_options opt = options_of(&s);
+    struct draft_options drafts = {.model = NULL};
     struct server *server = NULL;
     const char *path;
     enum osp_status st;
 
-    TRY(draft_args_read(&opt.speculative, &args->model.drafts));
+    TRY(draft_args_read(&drafts, &args->model.drafts));
+    opt.speculative = drafts.speculative;
     TRY(model_args_path(&path, &args->model, positional)); /* before clients can connect */
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);
     if (st == OSP_OK && *forced)
         _exit(EXIT_SUCCESS); /* closing would wait for a step, a worker thread or the loading */
 out:
+    draft_options_release(&drafts);
     serve_close(server);
     osp_model_close(s.model);
     return st;

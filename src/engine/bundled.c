@@ -131,6 +131,26 @@ enum osp_status bundled_model_path(char **out)
     return l.found != NULL ? OSP_OK : OSP_ENOTFOUND;
 }
 
+enum osp_status bundled_draft_path(char **out)
+{
+    char *model = NULL, *config = NULL;
+    enum osp_status st;
+
+    *out = NULL;
+    TRY(bundled_model_path(&model));
+    *out = mem_printf("%s-eagle3", model);
+    config = path_join(*out, "config.json");
+    if (!path_is_file(config)) {
+        st = fail(OSP_ENOTFOUND, "no bundled draft head: %s does not exist", config);
+        free(*out);
+        *out = NULL;
+    }
+out:
+    free(model);
+    free(config);
+    return st;
+}
+
 static bool is_tokenizer_name(const char *name)
 {
     return strcmp(name, "tokenizer.json") == 0 || str_ends_with(name, ".tiktoken") ||

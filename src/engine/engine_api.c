@@ -7,6 +7,7 @@
 enum {
     QUEUE_REQUESTS_DEFAULT = 256,
     DRAFTS_DEFAULT = 8,
+    EAGLE3_DRAFTS_DEFAULT = 3, /* published heads are trained for about as many */
     LOOKUP_MIN_DEFAULT = 3,
     LOOKUP_MAX_DEFAULT = 16,
     QUEUE_REQUESTS_MAX =
@@ -73,14 +74,15 @@ static struct sched_limits limits_of(const struct osp_model *m)
 /* Sets what is 0 to its default. */
 static enum osp_status check_speculative(struct osp_speculative *s)
 {
-    if (s->method != OSP_DRAFTS_OFF && s->method != OSP_DRAFTS_NGRAM)
+    if (s->method != OSP_DRAFTS_OFF && s->method != OSP_DRAFTS_NGRAM &&
+        s->method != OSP_DRAFTS_EAGLE3)
         return fail(OSP_EINVAL, "speculative: method %d does not exist", (int)s->method);
     if (s->tokens_max < 0 || s->tokens_max > OSP_DRAFTS_MAX)
         return fail(OSP_EINVAL,
                     "speculative: num_speculative_tokens is %d, must be in 0 (default) to %d",
                     s->tokens_max, OSP_DRAFTS_MAX);
     if (s->tokens_max == 0)
-        s->tokens_max = DRAFTS_DEFAULT;
+        s->tokens_max = s->method == OSP_DRAFTS_EAGLE3 ? EAGLE3_DRAFTS_DEFAULT : DRAFTS_DEFAULT;
     if (s->tokens_min < 0 || s->tokens_min > s->tokens_max)
         return fail(OSP_EINVAL, "speculative: the fewest draft tokens are %d, must be in 0 to %d",
                     s->tokens_min, s->tokens_max);

@@ -77,15 +77,18 @@ out:
     return st;
 }
 
+/* draft: an opened draft head, or empty. */
 static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_options *opt,
                                    const struct gptoss_config *c, int64_t file_bytes,
-                                   const struct weights_report *parts_of)
+                                   const struct weights_report *parts_of,
+                                   const struct draft_files *draft)
 {
     struct memory_request request = {
         .context_tokens_max = opt->context_tokens_max,
         .n_seqs_max = opt->n_seqs_max,
         .n_batch_tokens_max = opt->n_batch_tokens_max,
         .n_draft_rows_max = opt->n_draft_rows_max,
+        .draft = draft != NULL && draft->checkpoint.path != NULL ? &draft->config : NULL,
         .kv_cache_bytes = opt->kv_cache_bytes,
         .n_threads = opt->n_threads,
         .device_options = device_settings_options(&m->device_settings),
@@ -101,6 +104,8 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     TRY(kv_dtype_choose(&request.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(quantize_layers_check(&mxfp4_layers, c, m->mxfp4_layers));
     sizes = quantize_sizes(c, mxfp4_layers);
+    if (request.draft != NULL)
+        file_bytes += draft->weights.data_bytes;
     TRY(memory_plan_make(&m->plan, c, &request, file_bytes - sizes.bf16_bytes + sizes.mxfp4_bytes,
                          request.info.allowed_bytes));
     memory_table_log(&m->plan, c, &request.info, parts_of);
@@ -118,12 +123,14 @@ static const char *dummy_shape_of(const struct osp_model_options *opt)
     return opt->dummy_shape != NULL ? opt->dummy_shape : "gpt-oss-20b";
 }
 
-/* Takes `source` over, as model_open() does; NULL: generated weights. */
+/* Takes `source` and `draft` over, as model_open() does; NULL: generated weights, no draft head. */
 static enum osp_status open_weights(struct osp_model *m, const struct osp_model_options *opt,
-                                    struct model_source *source)
+                                    struct model_source *source, struct draft_files *draft)
 {
     struct model_options mo = {
         .source = source,
+        .draft = draft,
+        .n_draft_states_kept = memory_draft_states(m->plan.n_seqs_max),
         .dummy_shape = is_dummy(opt) ? dummy_shape_of(opt) : NULL,
         .dummy_layers = opt->dummy_layers,
         .device = opt->device,
@@ -223,10 +230,24 @@ static enum osp_status check_load_format(const struct gptoss_config *c, const ch
                 load_format, path, is_gguf ? "a GGUF file" : "a folder of safetensors");
 }
 
+static enum osp_status open_draft(struct draft_files *out, const char *path,
+                                  struct gptoss_config *target)
+{
+    char *bundled = NULL;
+    enum osp_status st = OSP_OK;
+
+    if (strcmp(path, "bundled") == 0)
+        TRY(bundled_draft_path(&bundled));
+    TRY(draft_files_open(out, bundled != NULL ? bundled : path, target));
+out:
+    free(bundled);
+    return st;
+}
+
 /* A worker's parent needs the config alone, and opens the files to report what is wrong with them
  * before it starts a worker; the worker opens and binds them for itself. */
-static enum osp_status open_source(struct model_source *out, struct osp_model *m,
-                                   const struct osp_model_options *opt)
+static enum osp_status open_source(struct model_source *out, struct draft_files *draft,
+                                   struct osp_model *m, const struct osp_model_options *opt)
 {
     enum osp_status st;
 
@@ -235,9 +256,11 @@ static enum osp_status open_source(struct model_source *out, struct osp_model *m
     else
         TRY(model_source_open(out, m->path));
     TRY(check_load_format(&out->checkpoint.config, out->checkpoint.path, opt->load_format));
+    if (opt->draft_model != NULL)
+        TRY(open_draft(draft, opt->draft_model, &out->checkpoint.config));
     if (!m->is_in_worker)
         TRY(plan_memory(m, opt, &out->checkpoint.config, weights_report_bytes(&out->report),
-                        &out->report));
+                        &out->report, draft));
 out:
     return st;
 }
@@ -245,12 +268,13 @@ out:
 static enum osp_status open_folder(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct model_source source = {.checkpoint = {.path = NULL}};
+    struct draft_files draft = {.checkpoint = {.path = NULL}};
     uint64_t since_ns = clock_ns();
     enum osp_status st;
 
     TRY(find_path(m, opt->path));
     m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : name_of(m->path);
-    TRY(open_source(&source, m, opt));
+    TRY(open_source(&source, &draft, m, opt));
     if (source.checkpoint.config.layout == CHECKPOINT_GGUF) {
         free(m->path); /* the file in the folder */
         m->path = mem_strdup(source.checkpoint.path);
@@ -260,8 +284,9 @@ static enum osp_status open_folder(struct osp_model *m, const struct osp_model_o
     TRY(check_vocabulary(m, &source.checkpoint.config));
     log_debug("start: tokenizer %.3f s", clock_lap_s(&since_ns));
     if (!m->is_in_worker)
-        TRY(open_weights(m, opt, &source));
+        TRY(open_weights(m, opt, &source, &draft));
 out:
+    draft_files_close(&draft);
     model_source_close(&source);
     return st;
 }
@@ -296,16 +321,38 @@ static enum osp_status open_dummy(struct osp_model *m, const struct osp_model_op
     if (!m->is_in_worker)
         TRY(check_dummy_fits(&config, opt));
     if (!m->is_in_worker)
-        TRY(plan_memory(m, opt, &config, dummy_bytes(&config), NULL));
+        TRY(plan_memory(m, opt, &config, dummy_bytes(&config), NULL, NULL));
     if (opt->tokenizer == NULL)
         TRY(bundled_model_path(&folder));
     TRY(open_tokenizer(m, opt->tokenizer, folder));
     TRY(check_vocabulary(m, &config));
     if (!m->is_in_worker)
-        TRY(open_weights(m, opt, NULL));
+        TRY(open_weights(m, opt, NULL, NULL));
 out:
     free(folder);
     return st;
+}
+
+/* Known before any file is read, and also where the device itself cannot be opened. */
+static enum osp_status check_draft_device(const struct osp_model_options *opt)
+{
+    const bool is_cuda = opt->device != NULL && strcmp(opt->device, "cuda") == 0;
+    const struct backend_ops *ops =
+        opt->draft_model == NULL || is_cuda ? NULL : backend_find(opt->device);
+    const char *device = is_cuda ? "cuda" : ops != NULL ? ops->name : "cpu";
+
+    if (opt->draft_model == NULL)
+        return OSP_OK;
+    if (strcmp(device, "cpu") != 0)
+        return fail(OSP_EUNSUPPORTED,
+                    "draft model %s: the device %s cannot run draft heads (Eagle3) yet; use method "
+                    "ngram, which needs no draft model, or --device cpu",
+                    opt->draft_model, device);
+    if (is_dummy(opt))
+        return fail(OSP_EUNSUPPORTED,
+                    "draft model %s: generated weights (load format dummy) have no draft head",
+                    opt->draft_model);
+    return OSP_OK;
 }
 
 static enum osp_status open_format(struct osp_model *m, const struct osp_model_options *opt)
@@ -313,6 +360,7 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
     enum osp_status st;
 
     TRY(mxfp4_layers_parse(&m->mxfp4_layers, opt->mxfp4_layers));
+    TRY(check_draft_device(opt));
     if (is_dummy(opt))
         return open_dummy(m, opt);
     if (opt->load_format != NULL && strcmp(opt->load_format, "auto") != 0 &&
@@ -372,6 +420,7 @@ static void hint_at_cache(const struct osp_model *m, const struct osp_model_opti
 static enum osp_status open_in_worker(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct osp_model_options absolute = *opt;
+    char *draft = opt->draft_model != NULL ? realpath(opt->draft_model, NULL) : NULL;
     struct wire_model made;
     enum osp_status st;
 
@@ -380,10 +429,13 @@ static enum osp_status open_in_worker(struct osp_model *m, const struct osp_mode
     TRY(open_format(m, opt));
     if (opt->path != NULL && !is_dummy(opt))
         absolute.path = m->path; /* later workers find it even if this process changes its folder */
+    if (draft != NULL)
+        absolute.draft_model = draft; /* "bundled" has no path */
     TRY(worker_client_open(&m->worker_client, &absolute, &m->text, &made));
     m->plan = made.plan;
     m->facts = made.facts;
 out:
+    free(draft);
     return st;
 }
 
@@ -494,18 +546,22 @@ void osp_model_publish_costs(struct osp_model *m)
 int osp_model_stage_costs(const struct osp_model *model, struct osp_stage_cost *out, int n_max)
 {
     struct osp_model *m = (struct osp_model *)model; /* only its lock changes */
-    int n;
+    const bool has_head = m->model != NULL && model_has_draft(m->model);
+    int n = 0;
 
     pthread_mutex_lock(&m->costs_lock);
-    n = m->n_costs < n_max ? m->n_costs : n_max;
-    for (int i = 0; i < n; i++)
-        out[i] = (struct osp_stage_cost){
-            .stage = m->costs[i].stage,
-            .n_calls = m->costs[i].n_calls,
-            .time_ns = m->costs[i].time_ns,
-            .bytes = m->costs[i].bytes,
-            .flops = m->costs[i].flops,
-        };
+    for (int i = 0; i < m->n_costs && n < n_max; i++) {
+        const struct stage_cost *cost = &m->costs[i];
+
+        if (cost->n_calls > 0 || has_head) /* else the stages of a head never run */
+            out[n++] = (struct osp_stage_cost){
+                .stage = cost->stage,
+                .n_calls = cost->n_calls,
+                .time_ns = cost->time_ns,
+                .bytes = cost->bytes,
+                .flops = cost->flops,
+            };
+    }
     pthread_mutex_unlock(&m->costs_lock);
     return n;
 }

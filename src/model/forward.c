@@ -7,6 +7,7 @@ enum osp_status forward_program(struct program *p, const struct model *m)
     enum osp_status st;
 
     TRY(PROGRAM_ADD(p, embed_rmsnorm, NO_LAYER, m->embed_rmsnorm));
+    TRY(draft_taps(p, &m->draft, 0, &m->embed_rmsnorm.x));
     for (int i = 0; i < m->n_layers; i++) {
         const struct layer *l = &m->layers[i];
 
@@ -17,7 +18,9 @@ enum osp_status forward_program(struct program *p, const struct model *m)
         TRY(PROGRAM_ADD(p, router, i, l->router));
         TRY(PROGRAM_ADD(p, experts, i, l->experts));
         TRY(PROGRAM_ADD(p, residual_rmsnorm, i, l->experts_residual));
+        TRY(draft_taps(p, &m->draft, i + 1, &l->experts_residual.x));
     }
+    TRY(draft_taps(p, &m->draft, DRAFT_FINAL_NORM, &m->logits.y));
     TRY(PROGRAM_ADD(p, logits, NO_LAYER, m->logits));
     TRY(PROGRAM_ADD(p, sample, NO_LAYER, m->sample));
     program_tap(p, &m->logits.logits);

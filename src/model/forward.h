@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "model/config.h"
+#include "model/draft.h"
 #include "model/source.h"
 #include "model/weights.h"
 
@@ -14,6 +15,9 @@ struct model_options {
     /* An opened checkpoint. model_open() takes ownership and leaves *source empty; the caller calls
      * model_source_close() in any case. NULL: model_open() opens `path`. */
     struct model_source *source;
+    /* An opened draft head for this model (draft.h), taken over like `source`; NULL: none. */
+    struct draft_files *draft;
+    int n_draft_states_kept;    /* rows of states that wait for the head: model_draft_keep() */
     const char *dummy_shape;    /* generate weights of this shape (dummy.h); NULL = read `path` */
     int dummy_layers;           /* of the shape; 0 = all */
     const char *device;         /* "auto" (and NULL), "cpu", "cuda" */
@@ -49,7 +53,7 @@ CHECKED enum osp_status model_kernels(const struct model *m, struct kernel_use *
                                       int *n);
 CHECKED enum osp_status model_probe(struct model *m, struct probe *out);
 
-/* Bytes of one page of that group over all its layers. */
+/* Bytes of one page of that group over all its layers, that of a draft head included. */
 int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group, enum dtype kv_dtype);
 /* The dtype of the KV pages. */
 enum dtype model_kv_dtype(const struct model *m);

@@ -5,8 +5,8 @@
 
 enum { ACTIVATION_ALIGN_BYTES = 64 }; /* a cache line */
 
-static struct tensor placed(char *base, int64_t *end_bytes, enum dtype dtype, int64_t n_rows,
-                            int64_t n_columns)
+struct tensor activation_placed(char *base, int64_t *end_bytes, enum dtype dtype, int64_t n_rows,
+                                int64_t n_columns)
 {
     struct tensor t = {.dtype = dtype, .n_dims = 2, .dim = {n_rows, n_columns}};
     const int64_t n_lines =
@@ -24,7 +24,7 @@ int64_t activations_layout(struct activations *out, const struct gptoss_config *
     int64_t end_bytes = 0;
 
 #define ACTIVATION_PLACE(name, dtype, rows, columns)                                               \
-    out->name = placed(base, &end_bytes, dtype, rows, columns);
+    out->name = activation_placed(base, &end_bytes, dtype, rows, columns);
     ACTIVATION_LIST(ACTIVATION_PLACE)
 #undef ACTIVATION_PLACE
     out->tokens.n_dims = out->logprobs.n_dims = 1;
@@ -67,6 +67,8 @@ int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group, e
     for (int i = 0; i < c->n_layers; i++)
         if (group_of_layer(c, i) == group)
             size_bytes += kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_dim);
+    if (group == GROUP_FULL && c->draft_kv_heads > 0)
+        size_bytes += kv_page_bytes(kv_dtype, c->draft_kv_heads, c->draft_head_dim);
     return size_bytes;
 }
 

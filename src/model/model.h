@@ -2,6 +2,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "model/draft_model.h"
 #include "model/dummy.h"
 #include "model/forward.h"
 #include "model/pack_cache.h"
@@ -45,6 +46,7 @@ struct model {
     struct mem activations; /* device memory */
     struct mem pages[N_PAGE_GROUPS];
     enum dtype kv_dtype;
+    struct draft draft; /* zeroed: no draft head */
 };
 
 /* X(member, dtype, rows, columns, meaning): every activation of a step, one allocation for all.
@@ -77,6 +79,10 @@ struct activations {
  * bytes. */
 int64_t activations_layout(struct activations *out, const struct gptoss_config *c, int n_rows_max,
                            int n_samples_max, char *base);
+
+/* A matrix at base + *end_bytes (base NULL: only counts), which is moved behind it. */
+struct tensor activation_placed(char *base, int64_t *end_bytes, enum dtype dtype, int64_t n_rows,
+                                int64_t n_columns);
 
 /* The cache of the layer with this index in its group: (pages, 2, K, P, D) in the layout of
  * backend/kv_page.h. */

@@ -67,22 +67,6 @@ out:
     return st;
 }
 
-static float element_f32(const struct tensor *t, int64_t i)
-{
-    float value;
-    uint32_t bits;
-    uint16_t upper;
-
-    if (t->dtype == DTYPE_F32) {
-        memcpy(&value, (const char *)t->data + 4 * i, sizeof(value));
-        return value;
-    }
-    memcpy(&upper, (const char *)t->data + 2 * i, sizeof(upper));
-    bits = (uint32_t)upper << 16;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 /* A vector of the checkpoint as f32, in the model's own memory. */
 static enum osp_status widen(struct builder *b, struct tensor *out, const struct tensor *host)
 {
@@ -93,7 +77,7 @@ static enum osp_status widen(struct builder *b, struct tensor *out, const struct
     out->dtype = DTYPE_F32;
     out->data = b->vectors_end;
     for (int64_t i = 0; i < host->dim[0]; i++)
-        *b->vectors_end++ = element_f32(host, i);
+        *b->vectors_end++ = tensor_element_f32(host, i);
 out:
     return st;
 }
@@ -417,6 +401,8 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     for (int i = 0; i < b.c->n_layers; i++)
         TRY(bind_layer(&b, i));
     TRY(reserve(&b));
+    if (opt->draft != NULL && opt->draft->checkpoint.path != NULL)
+        TRY(draft_open(m, opt));
     TRY(forward_program(&m->program, m));
     TRY(m->ops->compile(m->be, &m->program, &m->compiled));
     pack_cache_save(&m->pack_cache);
@@ -436,6 +422,7 @@ void model_close(struct model *m)
 {
     if (m == NULL)
         return;
+    draft_close(m);
     if (m->be != NULL) {
         stage_steps_release(m);
         m->ops->release_program(m->be, m->compiled);

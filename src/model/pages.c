@@ -13,30 +13,39 @@ static char *layer_page_at(const struct tensor *kv, int page)
     return (char *)kv->data + (size_t)page * layer_page_bytes(kv);
 }
 
+/* The cache of layer i, from 0, of those of a group, that of a draft head last; moves *i on. NULL:
+ * there is no such layer. */
+static const struct tensor *layer_kv(const struct model *m, enum page_group group, int *i)
+{
+    for (; *i < m->n_layers; ++*i)
+        if (m->layers[*i].attn_qkv.group == group)
+            return &m->layers[(*i)++].attn_qkv.kv;
+    if (*i > m->n_layers || group != GROUP_FULL || m->draft.kv.data == NULL)
+        return NULL;
+    ++*i;
+    return &m->draft.kv;
+}
+
 enum osp_status model_page_copy(struct model *m, enum page_group group, int from, int to)
 {
+    const struct tensor *kv;
+    int i = 0;
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < m->n_layers; i++) {
-        const struct tensor *kv = &m->layers[i].attn_qkv.kv;
-
-        if (m->layers[i].attn_qkv.group == group)
-            TRY(m->ops->copy(m->be, layer_page_at(kv, to), layer_page_at(kv, from),
-                             layer_page_bytes(kv)));
-    }
+    while ((kv = layer_kv(m, group, &i)) != NULL)
+        TRY(m->ops->copy(m->be, layer_page_at(kv, to), layer_page_at(kv, from),
+                         layer_page_bytes(kv)));
 out:
     return st;
 }
 
 enum osp_status model_page_read(struct model *m, enum page_group group, int page, char *host)
 {
+    const struct tensor *kv;
+    int i = 0;
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < m->n_layers; i++) {
-        const struct tensor *kv = &m->layers[i].attn_qkv.kv;
-
-        if (m->layers[i].attn_qkv.group != group)
-            continue;
+    while ((kv = layer_kv(m, group, &i)) != NULL) {
         TRY(m->ops->read(m->be, host, layer_page_at(kv, page), layer_page_bytes(kv)));
         host += layer_page_bytes(kv);
     }
@@ -46,13 +55,11 @@ out:
 
 enum osp_status model_page_write(struct model *m, enum page_group group, int page, const char *host)
 {
+    const struct tensor *kv;
+    int i = 0;
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < m->n_layers; i++) {
-        const struct tensor *kv = &m->layers[i].attn_qkv.kv;
-
-        if (m->layers[i].attn_qkv.group != group)
-            continue;
+    while ((kv = layer_kv(m, group, &i)) != NULL) {
         TRY(m->ops->write(m->be, layer_page_at(kv, page), host, layer_page_bytes(kv)));
         host += layer_page_bytes(kv);
     }

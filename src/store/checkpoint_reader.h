@@ -14,6 +14,9 @@ struct checkpoint_reader {
 
 extern const struct checkpoint_reader gguf_reader, safetensors_reader;
 
+/* Adds the safetensors files of the folder out->path, checked against its index. */
+CHECKED enum osp_status safetensors_folder_open(struct checkpoint *out);
+
 /* Makes place for n files. */
 CHECKED enum osp_status checkpoint_files_alloc(struct checkpoint *c, int n);
 /* Counts files[n_files], which was just opened, as a file of the checkpoint. */

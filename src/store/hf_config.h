@@ -48,6 +48,9 @@ struct gptoss_config {
     bool tied_embeddings;              /* tie_word_embeddings: no separate lm_head */
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */
     int n_stop_ids;
+    /* Of the draft head that the model is opened with, whose cache is part of the pages of the full
+     * group; 0: none. */
+    int draft_kv_heads, draft_head_dim;
 };
 
 /* Reads folder/config.json, and generation_config.json if it exists. Errors contain the file, the

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "store/checkpoint_reader.h"
+#include "store/draft_checkpoint.h"
 #include "store/safetensors.h"
 #include "store/shard_list.h"
 
@@ -45,12 +46,11 @@ out:
     return st;
 }
 
-static enum osp_status open_folder(struct checkpoint *out)
+enum osp_status safetensors_folder_open(struct checkpoint *out)
 {
     struct shard_list list = {.names = NULL};
     enum osp_status st;
 
-    TRY(gptoss_config_read(&out->config, out->path));
     TRY(shard_list_read(&list, out->path));
     TRY(open_files(out, &list));
     TRY(checkpoint_check_unique(out));
@@ -60,4 +60,28 @@ out:
     return st;
 }
 
+static enum osp_status open_folder(struct checkpoint *out)
+{
+    enum osp_status st;
+
+    TRY(gptoss_config_read(&out->config, out->path));
+    TRY(safetensors_folder_open(out));
+out:
+    return st;
+}
+
 const struct checkpoint_reader safetensors_reader = {find_folder, open_folder};
+
+enum osp_status draft_checkpoint_open(struct checkpoint *out, struct draft_config *config,
+                                      const char *folder)
+{
+    enum osp_status st;
+
+    *out = (struct checkpoint){.path = mem_strdup(folder)};
+    TRY(draft_config_read(config, folder));
+    TRY(safetensors_folder_open(out));
+out:
+    if (st != OSP_OK)
+        checkpoint_close(out);
+    return st;
+}

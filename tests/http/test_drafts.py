@@ -1,20 +1,31 @@
-"""Speculative decoding through the server: predicted outputs, --speculative-config, metrics. Answers are the
-same with drafts and without."""
+"""Speculative decoding through the server: prompt lookup, the draft head of osprey-nano, predicted outputs, metrics.
+Answers are the same with drafts and without."""
 
+import json
 import re
+import shutil
 
 import openai
 import pytest
 
-from conftest import Server
+from conftest import ROOT, Server, run
 
 CONFIG = '{"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "always": true}'
+EAGLE3 = {"method": "eagle3", "num_speculative_tokens": 3, "always": True}
+HEAD = ROOT / "models" / "osprey-nano-eagle3"
 TEXT = "one two three one two three one two three one two three"
 
 
 @pytest.fixture(scope="module")
 def drafting():
     server = Server("--speculative-config", CONFIG)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def guessing():
+    server = Server("--speculative-config", json.dumps({**EAGLE3, "model": str(HEAD)}))
     yield server
     server.stop()
 
@@ -50,6 +61,66 @@ def test_same_answers(server, drafting, kind):
     want, have = ask(server, **kind), ask(drafting, **kind)
     assert [c.model_dump() for c in want.choices] == [c.model_dump() for c in have.choices]
     assert want.usage.completion_tokens == have.usage.completion_tokens
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_answers_with_a_draft_head(server, guessing, kind):
+    want, have = ask(server, **kind), ask(guessing, **kind)
+    assert [c.model_dump() for c in want.choices] == [c.model_dump() for c in have.choices]
+    assert want.usage.completion_tokens == have.usage.completion_tokens
+
+
+def test_draft_head_is_right(guessing):
+    """What the model was trained for, asked again, so that the second prompt is found in the prefix cache; and a long
+    answer over several pages of the cache."""
+    names = ["vllm:spec_decode_num_drafts_total", "vllm:spec_decode_num_accepted_tokens_total"]
+    before = [counter(guessing, name) for name in names]
+    questions = ["What is the capital of France?", "What is 345 + 271?"] * 2
+    answers = [ask(guessing, messages=[{"role": "user", "content": q}], temperature=0, max_tokens=150,
+                   reasoning_effort="high").choices[0].message.content for q in questions]
+    assert answers[0] == answers[2] and "Paris" in answers[0] and "616" in answers[1]
+    drafts, accepted = (counter(guessing, name) - n for name, n in zip(names, before))
+    assert accepted / drafts > 1.5
+
+
+def test_model_draft_option(server):
+    """llama-server's -md: what pays is verified, and the answer is the same."""
+    other = Server("-md", str(HEAD), "--draft-max", "4")
+    try:
+        kinds = [{}, {"temperature": 1}]
+        assert [ask(other, **k).choices[0] for k in kinds] == [ask(server, **k).choices[0] for k in kinds]
+    finally:
+        other.stop()
+
+
+def copy_of_head(folder, **changes):
+    shutil.copytree(HEAD, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+    return folder
+
+
+BAD_HEADS = [
+    (["--speculative-config", '{"method": "eagle3", "model": "/nowhere"}'], ["/nowhere/config.json"]),
+    (["-md", "{folder}"], ["config.json", "hidden_size 352", "320"]),
+    (["-md", "x", "--speculative-config", '{"method": "ngram"}'], ["--model-draft x", "method ngram"]),
+    (["--speculative-config", '{"method": "ngram", "model": "x"}'], ["ngram has no model"]),
+    (["--speculative-config", '{"method": "eagle3", "prompt_lookup_min": 2}'], ["prompt_lookup_min", "ngram"]),
+    (["--speculative-config", '{"method": "eagle3", "speculative_token_tree": "[(0,)]"}'], ["trees"]),
+    (["--speculative-config", '{"method": "eagle3", "model": 7}'], ["model must be the folder"]),
+    (["--speculative-config", '{"method": "medusa"}'], ["medusa is not supported", "eagle3"]),
+    (["--device", "cuda", "-md", str(HEAD)], ["cuda cannot run draft heads", "--device cpu"]),
+    (["--load-format", "dummy", "--shape", "osprey-nano", "-md", str(HEAD)], ["generated weights"]),
+]
+
+
+@pytest.mark.parametrize("options, words", BAD_HEADS, ids=range(len(BAD_HEADS)))
+def test_bad_heads(options, words, tmp_path):
+    if "{folder}" in options:
+        options = ["-md", str(copy_of_head(tmp_path / "head", hidden_size=352))]
+    done = run("serve", "--port", "0", *options, timeout_s=60)
+    message = done.stderr
+    assert done.returncode != 0 and all(word in message for word in words), message
 
 
 def test_metrics(drafting):

@@ -7,6 +7,8 @@
 
 enum { VOCAB = 300000 };
 
+static const uint64_t HEAD_TICKET = UINT64_MAX; /* of a pass of the draft head */
+
 static struct model model;
 static struct layer layers[N_PAGE_GROUPS];
 static struct osp_model shell;
@@ -120,6 +122,7 @@ static void store_row(const struct batch *b, int row, int part, const struct seq
             check_owner(b, s, g, position, part);
         *to = stamp;
     }
+    head_see(row, stamp >> 24);
 }
 
 static void check_slot(const struct batch *b, const struct batch_seq *s, int g, int position,
@@ -251,7 +254,10 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
     const struct step_plan *plan = sched_next(world.engine->sched);
 
     (void)be;
-    (void)c;
+    if (c != NULL) {
+        *ticket = HEAD_TICKET;
+        return head_run(b, c == model.draft.run_again);
+    }
     CHECK(world.n_begun == world.n_waited + world.is_in_flight);
     CHECK(!world.is_in_flight || world.odds.is_ahead);
     CHECK(b->n_seqs == plan->n_chunks && b->n_rows == plan->n_rows && b->n_rows > 0);
@@ -295,6 +301,8 @@ static void end_step(uint64_t ticket)
 static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
 {
     (void)be;
+    if (ticket == HEAD_TICKET)
+        return OSP_OK;
     CHECK(world.is_in_flight);
     CHECK(ticket == world.n_waited);
     world.is_in_flight = ++world.n_waited < world.n_begun;
@@ -385,6 +393,16 @@ struct osp_model *sim_model(struct osp_tokenizer *tokenizer)
                                                .endoftext = -1};
     pthread_mutex_init(&shell.costs_lock, NULL);
     return &shell;
+}
+
+void sim_model_head(bool has_head)
+{
+    static const struct draft none;
+
+    model.draft = none;
+    if (has_head)
+        head_init(&model);
+    shell.facts.page_bytes[GROUP_FULL] = kv_page_bytes(DTYPE_F32, 1, 1) * (has_head ? 2 : 1);
 }
 
 void sim_model_limits(const struct sched_limits *l)

@@ -66,6 +66,7 @@ struct odds {
     bool is_behind, is_ahead; /* of the device */
     bool is_async;            /* of the engine */
     bool ngram, predictions;  /* drafts */
+    bool eagle3;              /* with a draft head, so the device is not behind */
 };
 
 struct world {
@@ -92,6 +93,7 @@ struct totals {
     int64_t n_logprobs_done; /* prompt tokens with correct log-probabilities */
     int64_t n_sent, n_wasted_rows;
     int64_t n_drafts, n_accepted;
+    int64_t n_head_rows, n_guesses; /* of the draft head */
     int64_t n_short; /* prompts without all their rows in a step that has rows of longer ones */
 };
 
@@ -139,6 +141,12 @@ float score_of(uint64_t stamp); /* log-probability of the token after a position
 int32_t draw_at(const struct caller *c);
 struct osp_model *sim_model(struct osp_tokenizer *tokenizer);
 void sim_model_limits(const struct sched_limits *l);
+void sim_model_head(bool has_head); /* for the next engine */
+
+/* head.c: the draft head of the simulated device. */
+enum osp_status head_run(const struct batch *b, bool again);
+void head_see(int row, uint64_t token_hash); /* the target's state of a row */
+void head_init(struct model *m);
 
 /* callers.c */
 void callers_arrive(void);

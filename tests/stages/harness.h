@@ -167,6 +167,11 @@ void check_experts(void);
 void check_expert_sums(void); /* of a GPU */
 void check_logits(void);
 void check_sample(void);
+void check_tap(void);
+void check_draft_fc(void);
+void check_draft_input(void);
+void check_mlp(void);
+void check_gather(void);
 
 void time_residual_rmsnorm(int n_rows);
 void time_attn_qkv(int n_rows);

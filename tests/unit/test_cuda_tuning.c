@@ -62,7 +62,7 @@ static void check_stage(struct tuning_key k)
 static void test_one_kernel_for_everything(void **state)
 {
     (void)state;
-    for (int stage = 0; stage < N_STAGES; stage++)
+    for (int stage = 0; stage < N_GPU_STAGES; stage++)
         for (int arch = 0; arch < N_ARCHS; arch++)
             for (int phase = PHASE_PREFILL; phase <= PHASE_DECODE; phase++)
                 check_stage((struct tuning_key){.stage = (enum stage)stage,

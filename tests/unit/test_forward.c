@@ -270,7 +270,7 @@ static void test_sizes(void **state)
     assert_int_equal(model_page_bytes(c, GROUP_WINDOW, DTYPE_F32), 1 * 2 * 1 * 64 * 64 * 4);
     assert_int_equal(m->pages[GROUP_FULL].size_bytes,
                      8 * model_page_bytes(c, GROUP_FULL, model_kv_dtype(m)));
-    assert_int_equal(model_costs(m, costs, 32), 9);
+    assert_int_equal(model_costs(m, costs, 32), N_STAGES);
     assert_string_equal(costs[0].stage, "embed_rmsnorm");
     model_close(m);
 }

@@ -121,9 +121,12 @@ static enum osp_status open_local(struct bench *b, const struct positional_args 
     struct bench_local_options opt = {.no_async_scheduling = b->args->no_async_scheduling,
                                       .draft_acceptance =
                                           acceptance->is_set ? acceptance->value : -1};
+    struct draft_options drafts;
     enum osp_status st;
 
-    TRY(draft_args_read(&opt.speculative, &args.drafts));
+    TRY(draft_args_read(&drafts, &args.drafts));
+    opt.speculative = drafts.speculative;
+    draft_options_release(&drafts);
     if (opt.draft_acceptance >= 0 && args.options.n_draft_rows_max == 0)
         args.options.n_draft_rows_max = DRAFT_ROWS;
     TRY(model_args_open(&b->model, &args, positional, false));

@@ -83,6 +83,8 @@ struct eval_run_options {
     int n_wrong_shown; /* number of wrong answers to print to standard error */
     bool progress;     /* print a progress line to standard error */
     const char *what;  /* for that line */
+    const struct osp_engine_options *engine; /* NULL: defaults */
+    struct osp_draft_stats *drafts;          /* out, of all tasks; NULL: not wanted */
 };
 
 /* Runs all tasks, several concurrently; results: (n) in order. */

@@ -179,8 +179,14 @@ enum osp_status eval_run(struct eval_result *results, const struct eval_tasks *t
 
     TRY(control_token(&r.return_id, model, "<|return|>"));
     TRY(control_token(&r.call_id, model, "<|call|>"));
-    TRY(osp_engine_open(&r.engine, model, NULL));
+    TRY(osp_engine_open(&r.engine, model, opt->engine));
     TRY(run_all(&r, results));
+    if (opt->drafts != NULL) {
+        struct osp_engine_stats stats;
+
+        osp_engine_get_stats(r.engine, &stats);
+        *opt->drafts = stats.drafts;
+    }
 out:
     for (int i = 0; i < WINDOW; i++)
         osp_request_close(r.requests[i]);

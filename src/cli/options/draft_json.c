@@ -1,36 +1,56 @@
 #include "cli/options/draft_json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
+#include "base/memory.h"
 #include "base/str.h"
 
-#define OPTION  "--speculative-config"
-#define EXAMPLE "{\"method\": \"ngram\", \"num_speculative_tokens\": 8}"
+#define OPTION       "--speculative-config"
+#define BUNDLED_HEAD "bundled" /* osp_model_options.draft_model */
+#define EXAMPLE      "{\"method\": \"ngram\", \"num_speculative_tokens\": 8}"
 
 enum {
     SEQS_DEFAULT = 8, /* of osp_model_options */
     DRAFTS_DEFAULT = 8,
+    EAGLE3_DRAFTS_DEFAULT = 3,
     DRAFT_ROWS_MAX = 128 /* 0.1 GB of logits of gpt-oss */
 };
 
-/* Methods of vLLM and SGLang that need weights or are not here. */
-static const char OTHER_METHODS[] = "eagle,eagle3,draft_model,mtp,medusa,mlp_speculator,suffix,"
+/* Methods of vLLM and SGLang that are not here. */
+static const char OTHER_METHODS[] = "eagle,draft_model,mtp,medusa,mlp_speculator,suffix,"
                                     "dflash,ngram_gpu,lookahead,nextn,standalone";
 
-static enum osp_status read_method(struct osp_speculative *s, const char *method)
+static const char LOOKUP_OPTIONS[] = "prompt_lookup_min,prompt_lookup_max";
+
+static enum osp_status read_method(struct draft_options *o, const char *method)
 {
-    if (method != NULL && strcmp(method, "ngram") == 0) {
-        s->method = OSP_DRAFTS_NGRAM;
-        return OSP_OK;
-    }
-    if (method != NULL && str_in_list(OTHER_METHODS, method))
+    if (method != NULL && strcmp(method, "ngram") == 0)
+        o->speculative.method = OSP_DRAFTS_NGRAM;
+    else if (method != NULL && strcmp(method, "eagle3") == 0)
+        o->speculative.method = OSP_DRAFTS_EAGLE3;
+    else if (method != NULL && str_in_list(OTHER_METHODS, method))
         return fail(OSP_EUNSUPPORTED,
-                    OPTION ": method %s is not supported yet; osprey has ngram, which needs no "
-                           "draft model",
+                    OPTION ": method %s is not supported yet; osprey has eagle3, and ngram, which "
+                           "needs no draft model",
                     method);
-    return fail(OSP_EINVAL, OPTION ": method must be \"ngram\", for example " EXAMPLE);
+    else
+        return fail(OSP_EINVAL,
+                    OPTION ": method must be \"ngram\" or \"eagle3\", for example " EXAMPLE);
+    return OSP_OK;
+}
+
+static enum osp_status read_model(struct draft_options *o, const json_t *value)
+{
+    const char *path = json_string_value(value);
+
+    if (path == NULL || path[0] == '\0')
+        return fail(OSP_EINVAL, OPTION ": model must be the folder of an Eagle3 draft head");
+    free(o->model);
+    o->model = mem_strdup(path);
+    return OSP_OK;
 }
 
 static enum osp_status read_int(int *out, const char *key, const json_t *value, int least, int most)
@@ -50,12 +70,19 @@ static enum osp_status read_int(int *out, const char *key, const json_t *value, 
     X("prompt_lookup_min", lookup_min, 1, OSP_LOOKUP_MAX)                                          \
     X("prompt_lookup_max", lookup_max, 1, OSP_LOOKUP_MAX)
 
-static enum osp_status read_member(struct osp_speculative *s, const char *key, const json_t *value)
+static enum osp_status read_member(struct draft_options *o, const char *key, const json_t *value)
 {
+    struct osp_speculative *s = &o->speculative;
+
     if (strcmp(key, "method") == 0)
-        return read_method(s, json_string_value(value));
+        return read_method(o, json_string_value(value));
     if (strcmp(key, "model") == 0)
-        return fail(OSP_EUNSUPPORTED, OPTION ": draft models are not supported yet; use " EXAMPLE);
+        return read_model(o, value);
+    if (strcmp(key, "speculative_token_tree") == 0)
+        return fail(OSP_EUNSUPPORTED,
+                    OPTION ": trees of drafts are not supported yet; leave out %s: drafts are "
+                           "chains of num_speculative_tokens",
+                    key);
     if (strcmp(key, "always") == 0) {
         s->always = json_is_true(value);
         return json_is_boolean(value) ? OSP_OK
@@ -67,57 +94,102 @@ static enum osp_status read_member(struct osp_speculative *s, const char *key, c
     INT_LIST(READ_INT)
 #undef READ_INT
     return fail(OSP_EINVAL,
-                OPTION ": unknown member %.64s; there are method, num_speculative_tokens, "
-                       "min_speculative_tokens, prompt_lookup_min, prompt_lookup_max and always",
+                OPTION
+                ": unknown member %.64s; there are method, num_speculative_tokens, "
+                "min_speculative_tokens, model, prompt_lookup_min, prompt_lookup_max and always",
                 key);
 }
 
-static enum osp_status read_members(struct osp_speculative *s, json_t *root)
+/* A head is named by its method, by its path, or by both. */
+static enum osp_status check_members(struct draft_options *o, const json_t *root)
+{
+    const bool has_head = o->speculative.method == OSP_DRAFTS_EAGLE3;
+
+    if (o->speculative.method == OSP_DRAFTS_OFF && o->model == NULL)
+        return read_method(o, NULL);
+    if (o->speculative.method == OSP_DRAFTS_NGRAM && o->model != NULL)
+        return fail(OSP_EINVAL, OPTION ": method ngram has no model; leave one of them out");
+    if ((has_head || o->model != NULL) && (json_object_get(root, "prompt_lookup_min") != NULL ||
+                                           json_object_get(root, "prompt_lookup_max") != NULL))
+        return fail(OSP_EINVAL, OPTION ": %s are of method ngram, not of eagle3", LOOKUP_OPTIONS);
+    return OSP_OK;
+}
+
+static enum osp_status read_members(struct draft_options *o, json_t *root)
 {
     json_t *value;
     const char *key;
     enum osp_status st = OSP_OK;
 
-    json_object_foreach(root, key, value) TRY(read_member(s, key, value));
-    if (s->method == OSP_DRAFTS_OFF)
-        return read_method(s, NULL);
+    json_object_foreach(root, key, value) TRY(read_member(o, key, value));
+    TRY(check_members(o, root));
 out:
     return st;
 }
 
-static enum osp_status read_config(struct osp_speculative *s, const char *json)
+static enum osp_status read_config(struct draft_options *o, const char *json)
 {
     json_error_t error;
     json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &error);
     enum osp_status st;
 
     st = json_is_object(root)
-             ? read_members(s, root)
+             ? read_members(o, root)
              : fail(OSP_EINVAL, OPTION " %.80s: must be a JSON object, such as " EXAMPLE, json);
     json_decref(root);
     return st;
 }
 
-enum osp_status draft_args_read(struct osp_speculative *out, const struct draft_args *args)
+/* -md names a head; without a path it is the bundled one. */
+static enum osp_status choose_model(struct draft_options *o, const struct draft_args *args)
 {
+    if (args->model != NULL && o->model != NULL && strcmp(args->model, o->model) != 0)
+        return fail(OSP_EINVAL, "--model-draft %s: " OPTION " names another draft head, %s",
+                    args->model, o->model);
+    if (args->model != NULL && o->speculative.method == OSP_DRAFTS_NGRAM)
+        return fail(OSP_EINVAL, "--model-draft %s: " OPTION " has method ngram; use eagle3",
+                    args->model);
+    if (args->model != NULL && o->model == NULL)
+        o->model = mem_strdup(args->model);
+    if (o->speculative.method == OSP_DRAFTS_EAGLE3 && o->model == NULL)
+        o->model = mem_strdup(BUNDLED_HEAD);
+    if (o->model != NULL)
+        o->speculative.method = OSP_DRAFTS_EAGLE3;
+    return OSP_OK;
+}
+
+enum osp_status draft_args_read(struct draft_options *out, const struct draft_args *args)
+{
+    struct osp_speculative *s = &out->speculative;
     enum osp_status st = OSP_OK;
 
-    *out = (struct osp_speculative){0};
+    *out = (struct draft_options){.model = NULL};
     if (args->config != NULL)
         TRY(read_config(out, args->config));
-    if (args->tokens_max > 0 || args->tokens_min > 0)
-        out->method = OSP_DRAFTS_NGRAM;
+    TRY(choose_model(out, args));
+    if ((args->tokens_max > 0 || args->tokens_min > 0) && s->method == OSP_DRAFTS_OFF)
+        s->method = OSP_DRAFTS_NGRAM;
     if (args->tokens_max > 0)
-        out->tokens_max = args->tokens_max;
+        s->tokens_max = args->tokens_max;
     if (args->tokens_min > 0)
-        out->tokens_min = args->tokens_min;
+        s->tokens_min = args->tokens_min;
 out:
+    if (st != OSP_OK)
+        draft_options_release(out);
     return st;
+}
+
+void draft_options_release(struct draft_options *o)
+{
+    free(o->model);
+    *o = (struct draft_options){.model = NULL};
 }
 
 int draft_args_rows(const struct osp_speculative *s, int n_seqs_max)
 {
-    const int n_tokens = s->tokens_max > 0 ? s->tokens_max : (int)DRAFTS_DEFAULT;
+    const int n_default =
+        s->method == OSP_DRAFTS_EAGLE3 ? (int)EAGLE3_DRAFTS_DEFAULT : (int)DRAFTS_DEFAULT;
+    const int n_tokens = s->tokens_max > 0 ? s->tokens_max : n_default;
     const int n_seqs = n_seqs_max > 0 ? n_seqs_max : (int)SEQS_DEFAULT;
 
     if (s->method == OSP_DRAFTS_OFF)

@@ -67,7 +67,7 @@ static const struct foreign_option FOREIGN[] = {
     {"--context-shift", FOREIGN_NONE, NULL, "output ends at the maximum context length"},
     {"--keep", FOREIGN_ONE, NULL, "output ends at the maximum context length"},
     {"--draft-p-min,--gpu-layers-draft,-ngld,--ctx-size-draft,-cd", FOREIGN_ONE, NULL,
-     "osprey verifies as many draft tokens as pay, and has no draft models yet"},
+     "osprey verifies as many draft tokens as pay, and runs a draft head where the model runs"},
     {"--dtype,--quantization,--safetensors-load-strategy,--model-loader-extra-config,"
      "--max-parallel-loading-workers,--model-impl,--config-format,--tokenizer-mode",
      FOREIGN_ONE, NULL, STORED},
@@ -142,11 +142,10 @@ static const struct foreign_option FOREIGN[] = {
      "OSPREY_NAME"},
     {"--models-dir,--models-max", FOREIGN_ONE, REFUSED,
      "a server has one model; start one server for each model"},
-    {"--model-draft,-md,--hf-repo-draft,-hfd,--spec-type,--speculative-config.,"
-     "--speculative-algorithm,--speculative-draft-model-path",
-     FOREIGN_ONE, REFUSED,
-     "osprey has no draft models yet; use --speculative-config '{\"method\": \"ngram\"}', which "
-     "needs none"},
+    {"--hf-repo-draft,-hfd,--spec-type,--speculative-config.,--speculative-algorithm", FOREIGN_ONE,
+     REFUSED,
+     "use --model-draft FOLDER for an Eagle3 draft head, or --speculative-config '{\"method\": "
+     "\"ngram\"}', which needs none"},
     {"--ssl-ca-certs,--ssl-cert-reqs", FOREIGN_ONE, REFUSED,
      "osprey does not check certificates of clients; use --api-key, or a reverse proxy that checks "
      "them"},

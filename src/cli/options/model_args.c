@@ -192,7 +192,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
 {
     struct progress progress;
     struct osp_model_options opt = args->options;
-    struct osp_speculative speculative;
+    struct draft_options drafts = {.model = NULL};
     struct option_pairs device_options;
     enum osp_status st;
 
@@ -205,15 +205,17 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
     TRY(model_args_path(&opt.path, args, positional));
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
     TRY(model_args_sinks(&opt.no_sinks, args));
-    TRY(draft_args_read(&speculative, &args->drafts));
+    TRY(draft_args_read(&drafts, &args->drafts));
+    opt.draft_model = drafts.model;
     if (opt.n_draft_rows_max == 0)
-        opt.n_draft_rows_max = draft_args_rows(&speculative, opt.n_seqs_max);
+        opt.n_draft_rows_max = draft_args_rows(&drafts.speculative, opt.n_seqs_max);
     TRY(model_args_device_options(&device_options, args));
     opt.device_options = device_options.list;
     opt.n_device_options = device_options.n;
     st = osp_model_open(out, &opt);
     progress_clear(&progress);
 out:
+    draft_options_release(&drafts);
     return st;
 }
 

@@ -130,7 +130,10 @@ struct model_args {
              "speculative decoding, which never changes an output: {\"method\": \"ngram\", "       \
              "\"num_speculative_tokens\": 8, \"prompt_lookup_min\": 3, \"prompt_lookup_max\": "    \
              "16}; draft tokens are verified when that is expected to pay, or, with "              \
-             "\"always\": true, all of them (default: only for requests with a prediction)"),      \
+             "\"always\": true, all of them; {\"method\": \"eagle3\", \"model\": FOLDER} for a "   \
+             "draft head (default: only for requests with a prediction)"),                         \
+        TEXT_ROW(T, m.drafts.model, "model-draft", "-md,--speculative-draft-model-path", "FOLDER", \
+                 "an Eagle3 draft head of the model, as of --speculative-config (default: none)"), \
         INT_ROW(T, m.drafts.tokens_max, "draft-max", "--draft,--draft-n", 1, OSP_DRAFTS_MAX, "N",  \
                 "num_speculative_tokens of --speculative-config: the most draft tokens of a "      \
                 "request in one step (default 8)"),                                                \

@@ -140,6 +140,6 @@ void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx)
     put(ctx, "class", arch_texts[gpu->arch]);
     put_memory(&w);
     put_driver(&w);
-    for (int stage = 0; stage < N_STAGES; stage++)
+    for (int stage = 0; stage < N_GPU_STAGES; stage++)
         put_stage(&w, gpu, (enum stage)stage);
 }

@@ -160,6 +160,9 @@ bool arch_has_code(const char *archs, int major, int minor);
 /* "AMPERE"; N_ARCHS: not supported. */
 enum arch arch_of_name(const char *name);
 
+/* Stages that a GPU has kernels for; those behind them are of draft heads. */
+enum { N_GPU_STAGES = STAGE_sample + 1 };
+
 /* The possible formats of a stage's weights; 0: it has no matrix multiplication. */
 unsigned stage_formats(enum stage stage);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "engine/core/engine.h"
 
@@ -10,7 +11,14 @@
 static const double REQUEST_WEIGHT = 1.0 / 8, ENGINE_WEIGHT = 1.0 / 64;
 /* Before anything was measured. A client that sends a prediction expects most of it to be right. */
 static const double FIRST_ACCEPTANCE[N_DRAFT_SOURCES] = {
-    [DRAFT_PREDICTION] = 0.8, [DRAFT_NGRAM] = 0.5};
+    [DRAFT_PREDICTION] = 0.8, [DRAFT_NGRAM] = 0.5, [DRAFT_EAGLE3] = 0.7};
+
+enum {
+    /* A draft model's guesses cost time, so they are made to be verified; and after so many tokens
+     * without them, PROBE_DRAFTS are made to see whether they would be right. */
+    PROBE_TOKENS = 64,
+    PROBE_DRAFTS = 2
+};
 
 static int min_int(int a, int b)
 {
@@ -20,9 +28,9 @@ static int min_int(int a, int b)
 /* ---- life cycle ---- */
 
 enum osp_status engine_drafts_init(struct engine_drafts *d, const struct osp_speculative *options,
-                                   int n_seqs_max)
+                                   struct model *model, const struct sched_limits *limits)
 {
-    const size_t n = (size_t)n_seqs_max;
+    const size_t n = (size_t)limits->n_seqs_max;
     enum osp_status st;
 
     d->options = *options;
@@ -30,6 +38,11 @@ enum osp_status engine_drafts_init(struct engine_drafts *d, const struct osp_spe
         d->acceptance[i].mean = FIRST_ACCEPTANCE[i];
     TRY(mem_try_array(&d->candidates, n, sizeof *d->candidates, "drafts of a step"));
     TRY(mem_try_array(&d->owners, n, sizeof(struct osp_request *), "drafts of a step"));
+    if (options->method != OSP_DRAFTS_EAGLE3)
+        return OSP_OK;
+    TRY(mem_try_array(&d->wishes, n, sizeof *d->wishes, "drafts of a step"));
+    TRY(mem_try_array(&d->progress, n, sizeof(struct draft_progress *), "drafts of a step"));
+    TRY(draft_model_new(&d->model, model, limits));
 out:
     return st;
 }
@@ -38,6 +51,9 @@ void engine_drafts_release(struct engine_drafts *d)
 {
     free(d->candidates);
     free(d->owners);
+    free(d->wishes);
+    free(d->progress);
+    draft_model_free(d->model);
 }
 
 enum osp_status request_drafts_init(struct osp_request *r, const struct osp_engine *e,
@@ -56,6 +72,7 @@ enum osp_status request_drafts_init(struct osp_request *r, const struct osp_engi
     if (s->method == OSP_DRAFTS_NGRAM)
         TRY(ngram_drafter_new(&drafters[DRAFT_NGRAM], q->n_tokens_max, s->lookup_min,
                               s->lookup_max));
+    r->drafts.has_model = s->method == OSP_DRAFTS_EAGLE3;
 out:
     return st;
 }
@@ -71,6 +88,8 @@ void request_drafts_release(struct request_drafts *d)
 
 static bool has_drafters(const struct request_drafts *d)
 {
+    if (d->has_model)
+        return true;
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
         if (d->drafters[i] != NULL)
             return true;
@@ -149,6 +168,33 @@ static int n_decoding(const struct osp_engine *e)
     return n;
 }
 
+/* Drafts that the head can make for a request, before they are known. */
+static int n_to_guess(const struct osp_engine *e, const struct osp_request *r)
+{
+    const struct seq *q = &r->seq;
+    const int n = min_int(e->drafts.options.tokens_max, sched_drafts_max(e->sched, q));
+
+    if (!r->drafts.has_model || seq_needs_mask(q) || n < 1 || n < e->drafts.options.tokens_min)
+        return 0;
+    if (r->grammar != NULL && !answer_grammar_is_free(r->grammar))
+        return 0;
+    return draft_model_can_guess(&r->drafts.progress, q) ? n : 0;
+}
+
+static void add_candidate(struct engine_drafts *d, struct osp_request *r, int n)
+{
+    struct draft_candidate *c = &d->candidates[d->n_candidates];
+
+    d->owners[d->n_candidates++] = r;
+    *c = (struct draft_candidate){.acceptance = r->drafts.acceptance[r->drafts.source].mean,
+                                  .n_max = n};
+    if (r->drafts.source == DRAFT_EAGLE3) {
+        c->first_ns = draft_model_pass_ns(d->model, true);
+        c->next_ns = draft_model_pass_ns(d->model, false);
+    }
+}
+
+/* What other drafters propose is free, so it goes first. */
 static void find_candidates(struct osp_engine *e)
 {
     struct engine_drafts *d = &e->drafts;
@@ -162,11 +208,12 @@ static void find_candidates(struct osp_engine *e)
             continue;
         keep_up(e, r);
         n = n_usable(e, r);
-        if (n == 0)
-            continue;
-        d->owners[d->n_candidates] = r;
-        d->candidates[d->n_candidates++] = (struct draft_candidate){
-            .acceptance = r->drafts.acceptance[r->drafts.source].mean, .n_max = n};
+        if (n == 0 && r->drafts.n == 0) {
+            n = n_to_guess(e, r);
+            r->drafts.source = DRAFT_EAGLE3;
+        }
+        if (n > 0)
+            add_candidate(d, r, n);
     }
 }
 
@@ -190,23 +237,114 @@ static void choose(struct osp_engine *e)
         draft_control_choose(&d->control, d->candidates, d->n_candidates, n_decoding(e), n_rows);
 }
 
-void drafts_make(struct osp_engine *e)
+/* ---- guesses of the draft model ---- */
+
+/* Whether the head should guess for a request that verifies nothing: its acceptance may be old. */
+static bool wants_probe(const struct engine_drafts *d, const struct request_drafts *r, int n_tokens)
+{
+    return !d->options.always && d->control.balance_ns >= 0 &&
+           n_tokens - r->model_at >= PROBE_TOKENS;
+}
+
+static void add_wish(struct engine_drafts *d, int i, int *n_wishes)
+{
+    struct osp_request *r = d->owners[i];
+    const struct draft_candidate *c = &d->candidates[i];
+    int n = c->n;
+
+    if (r->drafts.source != DRAFT_EAGLE3 || r->drafts.n > 0)
+        return;
+    if (n == 0 && wants_probe(d, &r->drafts, r->seq.n_tokens))
+        n = min_int(PROBE_DRAFTS, c->n_max);
+    if (n > 0)
+        d->wishes[(*n_wishes)++] =
+            (struct draft_wish){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
+}
+
+static void take_guesses(const struct draft_wish *w)
+{
+    struct osp_request *r = w->q->owner;
+
+    memcpy(r->drafts.tokens, w->tokens, (size_t)w->n * sizeof *w->tokens);
+    r->drafts.n = w->n;
+    r->drafts.model_at = w->q->n_tokens;
+}
+
+/* Makes the drafts that the head was chosen for; fewer if they end the answer, or its mask. */
+static enum osp_status guess(struct osp_engine *e)
 {
     struct engine_drafts *d = &e->drafts;
+    const uint64_t begin_ns = clock_ns();
+    int n = 0;
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < d->n_candidates; i++)
+        add_wish(d, i, &n);
+    if (n == 0)
+        return OSP_OK;
+    TRY(draft_model_guess(d->model, d->wishes, n));
+    for (int i = 0; i < n; i++)
+        take_guesses(&d->wishes[i]);
+    for (int i = 0; i < d->n_candidates; i++)
+        if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
+            d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));
+    d->guess_ns += clock_ns() - begin_ns;
+out:
+    return st;
+}
+
+enum osp_status drafts_make(struct osp_engine *e)
+{
+    struct engine_drafts *d = &e->drafts;
+    enum osp_status st = OSP_OK;
 
     if (e->limits.n_draft_rows_max == 0)
-        return;
+        return OSP_OK;
     d->is_wanted = false;
     find_candidates(e);
     if (d->n_candidates == 0)
-        return;
+        return OSP_OK;
     choose(e);
+    if (d->model != NULL)
+        TRY(guess(e));
     for (int i = 0; i < d->n_candidates; i++) {
         d->is_wanted = d->is_wanted || d->candidates[i].n > 0;
         if (!sched_next(e->sched)->is_sent)
             sched_set_drafts(e->sched, &d->owners[i]->seq, d->owners[i]->drafts.tokens,
                              d->candidates[i].n);
     }
+out:
+    return st;
+}
+
+enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r)
+{
+    if (e->drafts.model == NULL || sched_in_flight(e->sched) != NULL)
+        return OSP_OK;
+    return draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq);
+}
+
+/* The draft head follows the target: the batch of the step is still there. */
+static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan)
+{
+    struct engine_drafts *d = &e->drafts;
+    const uint64_t begin_ns = clock_ns();
+    enum osp_status st;
+
+    for (int i = 0; i < plan->n_chunks; i++) {
+        struct osp_request *r = plan->chunks[i].seq != NULL ? plan->chunks[i].seq->owner : NULL;
+
+        d->progress[i] = r != NULL ? &r->drafts.progress : NULL;
+    }
+    for (int i = 0; i < sched_n_running(e->sched); i++) {
+        const struct osp_request *r = sched_running(e->sched, i)->owner;
+
+        draft_model_touch(d->model, &r->drafts.progress);
+    }
+    TRY(draft_model_follow(d->model, plan, e->batch_memory, d->progress));
+    d->other_ns += clock_ns() - begin_ns;
+out:
+    return st;
 }
 
 /* ---- results of verified drafts ---- */
@@ -268,15 +406,25 @@ static void measure(struct osp_engine *e, const struct step_plan *plan)
                                : 0;
     step.n_seqs = plan->n_rows - plan->n_draft_rows;
     step.ns = (double)(e->results_ns - before_ns);
+    step.guess_ns = (double)d->guess_ns;
+    step.other_ns = (double)d->other_ns;
     draft_control_step(&d->control, &step);
 }
 
-void drafts_observe(struct osp_engine *e, const struct step_plan *plan)
+enum osp_status drafts_observe(struct osp_engine *e, const struct step_plan *plan)
 {
+    struct engine_drafts *d = &e->drafts;
+    enum osp_status st = OSP_OK;
+
     if (e->limits.n_draft_rows_max == 0)
-        return;
+        return OSP_OK;
     measure(e, plan);
+    d->guess_ns = d->other_ns = 0;
     for (int i = 0; i < plan->n_chunks; i++)
         if (plan->chunks[i].seq != NULL)
             observe_chunk(e, &plan->chunks[i]);
+    if (d->model != NULL)
+        TRY(follow(e, plan));
+out:
+    return st;
 }

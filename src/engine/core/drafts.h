@@ -4,6 +4,7 @@
 #ifndef ENGINE_CORE_DRAFTS_H
 #define ENGINE_CORE_DRAFTS_H
 
+#include "engine/core/draft_model.h"
 #include "engine/draft/draft_control.h"
 #include "engine/draft/drafter.h"
 #include "engine/sched/sched.h"
@@ -22,6 +23,9 @@ struct request_drafts {
     int32_t tokens[DRAFTS_MAX]; /* (n) */
     int n, at;
     enum draft_source source;
+    struct draft_progress progress;                   /* of the draft head */
+    bool has_model;                                   /* the draft head guesses for this request */
+    int model_at;                                     /* tokens of the sequence when it last did */
     int n_accepted_prediction, n_rejected_prediction; /* verified drafts of the prediction */
 };
 
@@ -33,14 +37,20 @@ struct engine_drafts {
     struct draft_candidate *candidates;                  /* (n_seqs_max) */
     struct osp_request **owners;                         /* (n_candidates) of them */
     int n_candidates;
+    struct draft_model *model;        /* NULL: the method has no draft model */
+    struct draft_wish *wishes;        /* (n_seqs_max) */
+    struct draft_progress **progress; /* (n_seqs_max) of a step's chunks */
+    uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
     bool
         is_wanted; /* some sequence had drafts, if only the step that was planned ahead took them */
     struct osp_draft_stats stats;
     uint64_t results_ns; /* of the step before; 0: there was a pause */
 };
 
+/* model: of the engine; used by methods with a draft model. */
 CHECKED enum osp_status engine_drafts_init(struct engine_drafts *d,
-                                           const struct osp_speculative *options, int n_seqs_max);
+                                           const struct osp_speculative *options,
+                                           struct model *model, const struct sched_limits *limits);
 void engine_drafts_release(struct engine_drafts *d);
 
 /* Makes the drafters of a new request. From the thread that submits it. */
@@ -49,9 +59,11 @@ CHECKED enum osp_status request_drafts_init(struct osp_request *r, const struct 
 void request_drafts_release(struct request_drafts *d);
 
 /* No step is in flight: chooses the drafts of the next step, or, if that was sent, whether the step
- * after it is worth planning only when its drafts are known. */
-void drafts_make(struct osp_engine *e);
-/* The step of that plan was committed. */
-void drafts_observe(struct osp_engine *e, const struct step_plan *plan);
+ * after it is worth planning only when its drafts are known. A failure is the device's. */
+CHECKED enum osp_status drafts_make(struct osp_engine *e);
+/* A request will leave between two steps. A failure is the device's. */
+CHECKED enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r);
+/* The step of that plan was committed. A failure is the device's. */
+CHECKED enum osp_status drafts_observe(struct osp_engine *e, const struct step_plan *plan);
 
 #endif

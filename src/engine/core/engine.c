@@ -52,10 +52,20 @@ static void watch_end(struct osp_engine *e)
 
 /* ---- requests ---- */
 
+/* A request that is waiting, or has rows in no step, leaves at once. */
+static void leave(struct osp_engine *e, struct seq *q, enum seq_end end)
+{
+    const enum osp_status status = drafts_leave(e, request_of(q));
+
+    if (status != OSP_OK)
+        mark_dead(e, status);
+    publish_leave(e, q, end, OSP_OK, NULL);
+}
+
 static void end_if_canceled(struct osp_engine *e, struct seq *q)
 {
     if (atomic_load(&request_of(q)->cancel) && !seq_is_leaving(q))
-        publish_leave(e, q, SEQ_END_CANCELED, OSP_OK, NULL);
+        leave(e, q, SEQ_END_CANCELED);
 }
 
 /* Removes waiting and running requests that were canceled. */
@@ -74,7 +84,7 @@ static void drop_expired(struct osp_engine *e, uint64_t now_ns)
     struct seq *q;
 
     while ((q = sched_expired(e->sched, now_ns)) != NULL)
-        publish_leave(e, q, SEQ_END_TIMEOUT, OSP_OK, NULL);
+        leave(e, q, SEQ_END_TIMEOUT);
 }
 
 /* A request that the scheduler has no memory for ends here. */
@@ -221,13 +231,26 @@ static bool end_step(struct osp_engine *e)
     return true;
 }
 
+/* Chooses drafts for the next step. False: the device has failed. */
+static bool make_drafts(struct osp_engine *e)
+{
+    const enum osp_status status = drafts_make(e);
+
+    if (status != OSP_OK)
+        mark_dead(e, status);
+    return status == OSP_OK;
+}
+
 static void commit_step(struct osp_engine *e)
 {
     const struct step_plan *plan = sched_in_flight(e->sched);
+    enum osp_status status;
 
     sched_commit(e->sched, e->tokens, e->step_ns, e->results_ns);
     metrics_step(&e->metrics, plan->n_rows, (double)e->step_ns * 1e-9);
-    drafts_observe(e, plan);
+    status = drafts_observe(e, plan);
+    if (status != OSP_OK)
+        mark_dead(e, status);
 }
 
 /* What can be done for the next step before this one's tokens are known: its plan, and where the
@@ -263,8 +286,8 @@ static void start_next(struct osp_engine *e, const struct step_plan *done, uint6
 {
     if (!sched_next(e->sched)->is_sent)
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
-    drafts_make(e);
-    start_step(e);
+    if (make_drafts(e))
+        start_step(e);
     publish_step(e, done, now_ns);
     make_masks(e);
 }
@@ -275,8 +298,7 @@ static void advance_sync(struct osp_engine *e)
     const struct step_plan *plan;
 
     make_masks(e);
-    drafts_make(e);
-    if (!start_step(e))
+    if (!make_drafts(e) || !start_step(e))
         return;
     plan = sched_in_flight(e->sched);
     if (!end_step(e))
@@ -294,8 +316,8 @@ static void advance_async(struct osp_engine *e)
 
     if (plan == NULL) {
         make_masks(e);
-        drafts_make(e);
-        start_step(e);
+        if (make_drafts(e))
+            start_step(e);
         return;
     }
     if (!plan_ahead(e) || !end_step(e))

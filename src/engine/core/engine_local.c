@@ -108,12 +108,16 @@ static enum osp_status open_local(struct osp_engine *e)
     struct device_info device;
     enum osp_status st;
 
+    if (e->options.speculative.method == OSP_DRAFTS_EAGLE3 && !model_has_draft(e->model->model))
+        return fail(OSP_EINVAL, "speculative: method eagle3 needs a model that was opened with a "
+                                "draft head (draft_model)");
     model_device_info(e->model->model, &device);
     e->driver = step_driver_of(&device);
     e->depth = e->options.no_async_scheduling ? DEPTH_SYNC : e->driver->depth;
     set_host_pages(e);
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
     e->limits.slot_share = e->options.client_slot_share;
+    e->limits.has_draft_head = e->options.speculative.method == OSP_DRAFTS_EAGLE3;
     TRY(sched_new(&e->sched, &e->limits));
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
     TRY(alloc_host_pages(e));
@@ -124,7 +128,7 @@ static enum osp_status open_local(struct osp_engine *e)
                       "likeliest tokens"));
     TRY(mem_try_array(&e->top_logprobs, n_samples * TOP_LOGPROBS_MAX, sizeof *e->top_logprobs,
                       "log-probabilities of likeliest tokens"));
-    TRY(engine_drafts_init(&e->drafts, &e->options.speculative, e->limits.n_seqs_max));
+    TRY(engine_drafts_init(&e->drafts, &e->options.speculative, e->model->model, &e->limits));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
     e->grammars = grammar_queue_new(e);
     e->masks = mask_thread_new(e->inbox);

@@ -80,16 +80,24 @@ static double gain_of(const struct draft_control *c, const struct draft_step *st
     const double mean_ns = c->costs[class_of(step->n_seqs + step->n_draft_rows)].ns;
     const double ns = mean_ns < most_ns ? mean_ns : most_ns;
 
-    return base_ns * (step->n_seqs + step->n_accepted) / step->n_seqs - ns;
+    return base_ns * (step->n_seqs + step->n_accepted) / step->n_seqs - ns - step->guess_ns;
+}
+
+/* The step's own time. A clock that is read at other places may make the parts longer than all. */
+static double own_ns(const struct draft_step *step)
+{
+    const double ns = step->ns - step->guess_ns - step->other_ns;
+
+    return ns > 0 ? ns : 0;
 }
 
 void draft_control_step(struct draft_control *c, const struct draft_step *step)
 {
     c->n_steps++;
     c->n_in_row = step->n_draft_rows > 0 ? c->n_in_row + 1 : 0;
-    add_cost(c, step->n_seqs + step->n_draft_rows, step->ns);
+    add_cost(c, step->n_seqs + step->n_draft_rows, own_ns(step));
     c->balance_ns += DRAFT_LOSS_SHARE * step->ns;
-    if (step->n_draft_rows > 0)
+    if (step->n_draft_rows > 0 || step->guess_ns > 0)
         c->balance_ns += gain_of(c, step);
     if (c->balance_ns > BALANCE_STEPS_MAX * step->ns)
         c->balance_ns = BALANCE_STEPS_MAX * step->ns;
@@ -129,7 +137,7 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
                  struct choice *out, int n_seqs, int n_rows_max)
 {
     const double base_ns = baseline_ns(c, n_seqs);
-    double next[CANDIDATES_MAX], n_tokens = n_seqs;
+    double next[CANDIDATES_MAX], n_tokens = n_seqs, guess_ns = 0;
 
     for (int i = 0; i < n; i++) {
         list[i].n = 0;
@@ -143,14 +151,15 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
         if (best == NULL)
             return;
         n_tokens += next[best - list];
+        guess_ns += best->n == 0 ? best->first_ns : best->next_ns;
         next[best - list] *= best->acceptance;
         best->n++;
         if (!is_known(c, n_seqs + r) && n_tokens >= n_seqs * (1 + TRY_GAIN_MIN)) {
             *out = (struct choice){r, 0};
             return; /* a trial */
         }
-        if (cost_ns > 0 && n_tokens / cost_ns > out->rate)
-            *out = (struct choice){r, n_tokens / cost_ns};
+        if (cost_ns > 0 && n_tokens / (cost_ns + guess_ns) > out->rate)
+            *out = (struct choice){r, n_tokens / (cost_ns + guess_ns)};
     }
 }
 

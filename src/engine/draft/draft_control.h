@@ -3,7 +3,8 @@
  *
  * A step with S sequences and r draft rows gives S + E tokens, E = the sum of the probabilities
  * that each draft and all before it are right, and takes T(S + r). Drafts are added, the likeliest
- * first, as long as (S + E) / T(S + r) grows beyond S / T(S). So the load decides, too: with many
+ * first, as long as (S + E) / T(S + r) grows beyond S / T(S). What a draft model takes to make them
+ * is added to T. So the load decides, too: with many
  * sequences a row costs more than it gives.
  *
  * The bound. Every step with drafts is compared with what its tokens would have cost without: the
@@ -40,15 +41,18 @@ struct draft_control {
 /* A decode step without prefill rows has run. */
 struct draft_step {
     int n_seqs, n_draft_rows, n_accepted;
-    double ns; /* from the results of the step before to its own */
+    double ns;       /* from the results of the step before to its own, the following included: */
+    double guess_ns; /* of a draft model, to make drafts: what these cost beside the rows */
+    double other_ns; /* of a draft model, to follow the target: not part of the step */
 };
 void draft_control_step(struct draft_control *c, const struct draft_step *step);
 
 /* A sequence that has drafts for the next step. */
 struct draft_candidate {
-    double acceptance; /* the probability that its next draft is right */
-    int n_max;         /* its drafts */
-    int n;             /* out: those to verify */
+    double acceptance;        /* the probability that its next draft is right */
+    int n_max;                /* its drafts */
+    double first_ns, next_ns; /* to make its first draft, and each other one; 0: they are made */
+    int n;                    /* out: those to verify */
 };
 /* Sets n of each candidate; n_seqs sequences have a decode row in the step, n_rows_max rows are
  * left for drafts. Returns the sum. */

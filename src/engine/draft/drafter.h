@@ -2,6 +2,8 @@
  * (docs/drafts.md). One interface, whatever a drafter works from:
  *   ngram       the request's own tokens: what followed the last tokens when they occurred before
  *   prediction  a text that the client expects to be most of the answer
+ *   eagle3      a draft head (model/draft.h), which guesses for all requests of a step together and
+ *               so has no drafter object: engine/core/draft_model.h
  * A drafter belongs to one request and is used by the engine's thread. */
 #ifndef ENGINE_DRAFT_DRAFTER_H
 #define ENGINE_DRAFT_DRAFTER_H
@@ -15,7 +17,8 @@
 /* X(member, name) */
 #define DRAFT_SOURCE_LIST(X)                                                                       \
     X(DRAFT_PREDICTION, "prediction")                                                              \
-    X(DRAFT_NGRAM, "ngram")
+    X(DRAFT_NGRAM, "ngram")                                                                        \
+    X(DRAFT_EAGLE3, "eagle3")
 
 enum draft_source {
 #define DRAFT_SOURCE_ENUM(member, name) member,

@@ -248,11 +248,16 @@ static bool is_allowed(const struct answer_grammar *f, int32_t token)
     return token >= 0 && (size_t)token / 32 < f->n_words && (f->mask[token / 32] >> token % 32 & 1);
 }
 
+bool answer_grammar_is_free(const struct answer_grammar *f)
+{
+    return f->place == IN_FREE && !f->has_token && !f->needs_fill;
+}
+
 int answer_grammar_n_free(const struct answer_grammar *f, const int32_t *tokens, int n)
 {
     int n_free = 0;
 
-    if (f->place != IN_FREE || f->has_token || f->needs_fill)
+    if (!answer_grammar_is_free(f))
         return 0;
     while (n_free < n && tokens[n_free] != f->closing && is_allowed(f, tokens[n_free]))
         n_free++;

@@ -43,6 +43,9 @@ void answer_grammar_accept(struct answer_grammar *f, int32_t token);
  * accepted together, before the next mask is made. */
 int answer_grammar_n_free(const struct answer_grammar *f, const int32_t *tokens, int n);
 
+/* Whether one of the next tokens can leave the mask as it is. */
+bool answer_grammar_is_free(const struct answer_grammar *f);
+
 enum mask_effort {
     MASK_QUICK, /* at most MASK_QUICK_STEPS; fails at once where more are known to be needed */
     MASK_WHOLE  /* as long as it takes: at most CONSTRAINT_STEPS_MAX and some ms more */

@@ -255,6 +255,11 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
     return w->step_bytes == NULL ? 0 : w->step_bytes(&shape);
 }
 
+int memory_draft_states(int n_seqs_max)
+{
+    return n_seqs_max * DRAFT_KEPT_MAX;
+}
+
 int64_t memory_swap_bytes(int64_t kv_cache_bytes)
 {
     const int64_t n = kv_cache_bytes / SWAP_PART;
@@ -279,6 +284,10 @@ enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_con
     p->step_bytes = step_bytes_of(p, c, request);
     p->activation_bytes =
         model_activation_bytes(c, p->n_batch_tokens_max, p->n_samples_max) + p->step_bytes;
+    if (request->draft != NULL)
+        p->activation_bytes +=
+            draft_activation_bytes(request->draft, p->n_batch_tokens_max, p->n_samples_max,
+                                   memory_draft_states(p->n_seqs_max));
     n_own = p->n_seqs_max * sched_window_pages(c->window_tokens);
     p->n_snapshot_pages = (ENDS_KEPT - 1) * n_own;
     p->n_pages[GROUP_WINDOW] = ENDS_KEPT * n_own + sched_chunk_pages(p->n_batch_tokens_max);

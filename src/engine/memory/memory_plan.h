@@ -18,7 +18,8 @@ struct device_memory_info {
 /* The caller's settings; 0 = choose. */
 struct memory_request {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
-    int n_draft_rows_max; /* negative: none */
+    int n_draft_rows_max;             /* negative: none */
+    const struct draft_config *draft; /* of a draft head; NULL: none */
     int64_t kv_cache_bytes;
     enum dtype kv_dtype; /* of the pages; not DTYPE_NONE */
     /* The device's own memory for steps (backend.h); NULL: none. */
@@ -47,6 +48,10 @@ struct memory_plan {
  * rest of its total untouched, including what other processes use. host_bytes: available to the
  * host. */
 int64_t device_share_bytes(const struct device_memory *m, double share, int64_t host_bytes);
+
+/* States of the target that wait for a draft head, of all sequences. */
+enum { DRAFT_KEPT_MAX = 32 }; /* of one: some guesses are made before they are full */
+int memory_draft_states(int n_seqs_max);
 
 /* Host memory for swapped requests, unless an option sets it. */
 int64_t memory_swap_bytes(int64_t kv_cache_bytes);

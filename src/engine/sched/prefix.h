@@ -78,6 +78,9 @@ struct prefix_hit {
 struct prefix_hit prefix_find(struct prefix *p, const struct prefix_query *query);
 /* The last hit cut to whole pages, so that it needs no copy. */
 void prefix_without_partial(const struct prefix *p, struct prefix_hit *h);
+/* The last hit without the last position of its partial page: the copy's key of a draft head there
+ * was computed with another next token. */
+void prefix_without_last(const struct prefix *p, struct prefix_hit *h);
 /* The first page of the window group, counted from position 0, that is needed to resume at
  * n_tokens; the last one is the page of position n_tokens - 1. */
 int prefix_first_window(const struct prefix *p, int n_tokens);

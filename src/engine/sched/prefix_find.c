@@ -194,6 +194,16 @@ static void try_branch(struct prefix *p, struct prefix_node *root, const struct 
     *best = h;
 }
 
+void prefix_without_last(const struct prefix *p, struct prefix_hit *h)
+{
+    if (h->partial == NULL)
+        return;
+    h->n_tokens--;
+    if (h->n_tokens == h->depth * PAGE_TOKENS || !has_window(p, h, h->n_tokens))
+        prefix_without_partial(p, h);
+    h->n_clean = clean_of(h);
+}
+
 struct prefix_hit prefix_find(struct prefix *p, const struct prefix_query *w)
 {
     const char *salt = w->salt != NULL ? w->salt : "";

@@ -61,6 +61,9 @@ struct sched_limits {
     int bypass_max;                  /* see BYPASS_MAX_DEFAULT */
     int slot_share; /* sequences a client may run for each free slot; 0: no limit */
     bool no_prefix_cache;
+    /* The key of a draft head at a position depends on the next token: a sequence that finds a part
+     * of a page in the prefix cache computes the last position of it again. */
+    bool has_draft_head;
     int32_t message_end_ids
         [SCHED_MESSAGE_END_IDS_MAX]; /* tokens that end a message, where later prompts go on */
     int n_message_end_ids;

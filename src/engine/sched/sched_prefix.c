@@ -113,6 +113,8 @@ bool chain_find(struct sched *s, struct seq *q)
     if (q->is_uncached || s->limits.no_prefix_cache)
         return pages_fit(s, q);
     h = prefix_find(&s->prefix, &query);
+    if (s->limits.has_draft_head)
+        prefix_without_last(&s->prefix, &h);
     return take_hit(s, q, &h);
 }
 

@@ -1,0 +1,523 @@
+#include "engine/core/draft_model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
+
+/* The places of one request. */
+struct draft_places {
+    const struct draft_progress *owner; /* NULL: free */
+    uint64_t used;                      /* the last step with its owner */
+};
+
+struct draft_model {
+    struct model *model;
+    int n_seqs_max, n_rows_max;
+    int n_kept_max;              /* states of a request that wait */
+    struct draft_places *places; /* (n_seqs_max) */
+    uint64_t n_steps;
+    void *batch_memory;
+    /* The batch that is being collected, one segment a sequence. */
+    struct draft_segment *segments; /* (n_seqs_max), n_segments of them */
+    int n_segments, n_rows, n_pages;
+    int32_t *tokens;   /* (n_seqs_max) */
+    double pass_ns[2]; /* the first guess, later ones */
+};
+
+/* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */
+struct draft_segment {
+    const int32_t *tokens; /* of the sequence, or NULL: `token` is that of the only row */
+    int32_t token;
+    int first, n_rows;
+    const int32_t *pages; /* (n_pages) of the full group, from position first_page * P on */
+    int first_page, n_pages;
+    const struct seq *sampled; /* guess behind the last row, as this one samples; NULL: no guess */
+    int n_guessed;             /* before it */
+};
+
+/* ---- life cycle ---- */
+
+enum osp_status draft_model_new(struct draft_model **out, struct model *model,
+                                const struct sched_limits *limits)
+{
+    struct draft_model *d = mem_new(sizeof *d);
+    const size_t n = (size_t)limits->n_seqs_max;
+    const int n_pages = (limits->context_tokens_max + PAGE_TOKENS - 1) / PAGE_TOKENS + 1;
+    const struct batch_counts counts = {.n_rows = limits->n_batch_tokens_max,
+                                        .n_seqs = limits->n_seqs_max,
+                                        .n_samples = limits->n_seqs_max,
+                                        .n_pages = limits->n_seqs_max * n_pages};
+    enum osp_status st;
+
+    d->model = model;
+    d->n_seqs_max = limits->n_seqs_max;
+    d->n_rows_max = limits->n_batch_tokens_max;
+    d->n_kept_max = d->n_rows_max < DRAFT_KEPT_MAX ? d->n_rows_max : (int)DRAFT_KEPT_MAX;
+    TRY(mem_try_array(&d->places, n, sizeof *d->places, "states for a draft head"));
+    TRY(mem_try_array(&d->segments, n, sizeof *d->segments, "rows of a draft head"));
+    TRY(mem_try_array(&d->tokens, n, sizeof *d->tokens, "guesses of a draft head"));
+    TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
+    *out = d;
+out:
+    if (st != OSP_OK)
+        draft_model_free(d);
+    return st;
+}
+
+void draft_model_free(struct draft_model *d)
+{
+    if (d == NULL)
+        return;
+    free(d->places);
+    free(d->segments);
+    free(d->tokens);
+    free(d->batch_memory);
+    free(d);
+}
+
+/* ---- a batch of the head ---- */
+
+static void *writable(struct batch *b, int32_t offset)
+{
+    return (char *)b + offset;
+}
+
+static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, int row)
+{
+    int32_t *tokens = writable(b, b->offset_tokens), *positions = writable(b, b->offset_positions);
+    int32_t *seqs = writable(b, b->offset_row_seq), *phases = writable(b, b->offset_phases);
+
+    for (int i = 0; i < s->n_rows; i++) {
+        tokens[row + i] = s->tokens != NULL ? s->tokens[s->first + i + 1] : s->token;
+        positions[row + i] = s->first + i;
+        seqs[row + i] = seq;
+        phases[row + i] = s->sampled != NULL ? PHASE_DECODE : PHASE_PREFILL;
+    }
+}
+
+/* The head has no layer of the window group, whose table is the same one here. */
+static void fill_seq(struct batch *b, const struct draft_segment *s, int seq, int row, int page)
+{
+    struct batch_seq *out = (struct batch_seq *)writable(b, b->offset_seqs) + seq;
+
+    *out = (struct batch_seq){.first_row = row, .n_rows = s->n_rows};
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        out->first_page[g] = s->first_page;
+        out->table[g] = page;
+        out->n_pages[g] = s->n_pages;
+    }
+    memcpy((int32_t *)writable(b, b->offset_pages) + page, s->pages,
+           (size_t)s->n_pages * sizeof *s->pages);
+}
+
+/* The random number of a position is the target's, so that a guess of the same distribution is the
+ * target's token. Penalties, biases and masks stay with the target. */
+static void fill_sample(struct batch *b, const struct draft_segment *s, int row, int *n_samples)
+{
+    struct batch_sample *out =
+        (struct batch_sample *)writable(b, b->offset_samples) + (*n_samples)++;
+    const struct batch_sample *p = &s->sampled->sampling_params;
+
+    *out = (struct batch_sample){.row = row + s->n_rows - 1,
+                                 .temperature = p->temperature,
+                                 .top_k = p->top_k,
+                                 .top_p = p->top_p,
+                                 .min_p = p->min_p,
+                                 .position = (uint32_t)(s->sampled->n_tokens + s->n_guessed),
+                                 .seed = p->seed};
+}
+
+static struct batch *lay_out(struct draft_model *d)
+{
+    struct batch_counts counts = {
+        .n_rows = d->n_rows, .n_seqs = d->n_segments, .n_pages = d->n_pages};
+    struct batch *b;
+    int row = 0, page = 0, n_samples = 0;
+
+    for (int i = 0; i < d->n_segments; i++)
+        counts.n_samples += d->segments[i].sampled != NULL;
+    b = batch_init(d->batch_memory, counts);
+    for (int i = 0; i < d->n_segments; i++) {
+        const struct draft_segment *s = &d->segments[i];
+
+        fill_rows(b, s, i, row);
+        fill_seq(b, s, i, row, page);
+        if (s->sampled != NULL)
+            fill_sample(b, s, row, &n_samples);
+        row += s->n_rows;
+        page += s->n_pages;
+    }
+    return b;
+}
+
+static void clear(struct draft_model *d)
+{
+    d->n_segments = d->n_rows = d->n_pages = 0;
+}
+
+/* Runs what was collected, from states of the target. */
+static enum osp_status run_collected(struct draft_model *d)
+{
+    enum osp_status st = OSP_OK;
+
+    if (d->n_rows > 0)
+        TRY(model_draft_run(d->model, lay_out(d)));
+    clear(d);
+out:
+    return st;
+}
+
+/* Adds a segment's rows to the batch. The caller has made place for them. */
+static void collect(struct draft_model *d, const struct draft_segment *s)
+{
+    assert(d->n_segments < d->n_seqs_max && d->n_rows + s->n_rows <= d->n_rows_max);
+    d->segments[d->n_segments++] = *s;
+    d->n_rows += s->n_rows;
+    d->n_pages += s->n_pages;
+}
+
+/* ---- places of states ---- */
+
+static int first_place(const struct draft_progress *p)
+{
+    return (p->place - 1) * DRAFT_KEPT_MAX;
+}
+
+void draft_model_touch(struct draft_model *d, const struct draft_progress *p)
+{
+    if (p->place > 0 && d->places[p->place - 1].owner == p)
+        d->places[p->place - 1].used = d->n_steps + 1;
+}
+
+/* The request that has not run for the longest time loses its places: at most n_seqs_max run. */
+static void find_places(struct draft_model *d, struct draft_progress *p)
+{
+    int oldest = 0;
+
+    draft_model_touch(d, p);
+    if (p->place > 0 && d->places[p->place - 1].owner == p)
+        return;
+    for (int i = 1; i < d->n_seqs_max; i++)
+        if (d->places[i].used < d->places[oldest].used)
+            oldest = i;
+    d->places[oldest] = (struct draft_places){.owner = p, .used = d->n_steps + 1};
+    p->place = oldest + 1;
+    p->first_kept += p->n_kept; /* those that waited are lost: the head has gaps there */
+    p->n_kept = 0;
+}
+
+/* ---- following the target ---- */
+
+/* The target's rows of a chunk whose next token is known. */
+static int n_known(const struct step_chunk *chunk)
+{
+    const int n = chunk->seq->n_tokens - 1 - chunk->first;
+
+    return n < chunk->n_rows ? n : chunk->n_rows;
+}
+
+/* Positions before `first` that the head has not seen were found in the prefix cache, with the
+ * head's keys and values; what it has from `first` on is computed again. */
+static void begin_at(struct draft_progress *p, int first)
+{
+    if (first < p->first_kept || first > p->first_kept + p->n_kept) {
+        p->n_kept = 0;
+        p->first_kept = first;
+    }
+    p->n_kept = first - p->first_kept;
+    if (p->n_stored > first || p->n_kept == 0)
+        p->n_stored = first;
+}
+
+/* States that wait, as rows of the batch, from position `first` on. */
+static enum osp_status collect_kept(struct draft_model *d, const struct draft_progress *p,
+                                    struct draft_segment s, int first)
+{
+    const int at = first > p->first_kept ? first - p->first_kept : 0, n = p->n_kept - at;
+    enum osp_status st = OSP_OK;
+
+    if (n <= 0)
+        return OSP_OK;
+    if (d->n_segments == d->n_seqs_max || d->n_rows + n > d->n_rows_max)
+        TRY(run_collected(d));
+    TRY(model_draft_take_kept(d->model, first_place(p) + at, n, d->n_rows));
+    s.first = p->first_kept + at;
+    s.n_rows = n;
+    collect(d, &s);
+out:
+    return st;
+}
+
+/* Rows of the target's step, in as many batches as they need. */
+static enum osp_status collect_step(struct draft_model *d, struct draft_segment s, int step_row,
+                                    int n)
+{
+    enum osp_status st = OSP_OK;
+
+    while (n > 0) {
+        if (d->n_segments == d->n_seqs_max || d->n_rows == d->n_rows_max)
+            TRY(run_collected(d));
+        s.n_rows = n < d->n_rows_max - d->n_rows ? n : d->n_rows_max - d->n_rows;
+        TRY(model_draft_take_step(d->model, step_row, s.n_rows, d->n_rows));
+        collect(d, &s);
+        s.first += s.n_rows;
+        step_row += s.n_rows;
+        n -= s.n_rows;
+    }
+out:
+    return st;
+}
+
+/* The head gets all states; the last one waits, too, for the next guess. Two segments of a sequence
+ * cannot be in one batch, so the first is run before. */
+static enum osp_status store(struct draft_model *d, struct draft_progress *p,
+                             const struct draft_segment *s, int step_row, int n)
+{
+    const int end = s->first + n;
+    enum osp_status st;
+
+    if (p->first_kept + p->n_kept > p->n_stored) {
+        TRY(collect_kept(d, p, *s, p->n_stored));
+        TRY(run_collected(d));
+    }
+    TRY(collect_step(d, *s, step_row, n));
+    TRY(model_draft_keep(d->model, step_row + n - 1, 1, first_place(p)));
+    p->n_stored = end;
+    p->first_kept = end - 1;
+    p->n_kept = 1;
+out:
+    return st;
+}
+
+static enum osp_status follow(struct draft_model *d, const struct step_chunk *chunk,
+                              const struct batch *b, const struct batch_seq *seq,
+                              struct draft_progress *p)
+{
+    const int n = n_known(chunk), end = chunk->first + n;
+    const struct draft_segment s = {.tokens = chunk->seq->tokens,
+                                    .first = chunk->first,
+                                    .pages = BATCH_PAGES(b) + seq->table[GROUP_FULL],
+                                    .first_page = seq->first_page[GROUP_FULL],
+                                    .n_pages = seq->n_pages[GROUP_FULL]};
+    enum osp_status st;
+
+    if (n <= 0)
+        return OSP_OK;
+    find_places(d, p);
+    begin_at(p, chunk->first);
+    if (p->n_kept + n > d->n_kept_max || end / PAGE_TOKENS > p->n_stored / PAGE_TOKENS ||
+        chunk->seq->state == SEQ_ENDED)
+        return store(d, p, &s, seq->first_row, n);
+    TRY(model_draft_keep(d->model, seq->first_row, n, first_place(p) + p->n_kept));
+    p->n_kept += n;
+out:
+    return st;
+}
+
+enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
+                                   const struct batch *b, struct draft_progress *const *progress)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (progress[i] != NULL)
+            draft_model_touch(d, progress[i]); /* none of them loses its places to another one */
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (progress[i] != NULL)
+            TRY(follow(d, &plan->chunks[i], b, &BATCH_SEQS(b)[i], progress[i]));
+    TRY(run_collected(d));
+out:
+    d->n_steps++;
+    if (st != OSP_OK)
+        clear(d);
+    return st;
+}
+
+enum osp_status draft_model_leave(struct draft_model *d, struct draft_progress *p,
+                                  const struct seq *q)
+{
+    const struct page_list *full = &q->pages[GROUP_FULL];
+    const struct draft_segment s = {
+        .tokens = q->tokens, .pages = full->numbers, .first_page = full->first, .n_pages = full->n};
+    const int end = p->first_kept + p->n_kept;
+    enum osp_status st = OSP_OK;
+
+    if (q->state != SEQ_RUNNING || p->place == 0 || d->places[p->place - 1].owner != p ||
+        end <= p->n_stored || end != q->n_stored)
+        return OSP_OK;
+    TRY(collect_kept(d, p, s, p->n_stored));
+    TRY(run_collected(d));
+    p->n_stored = end;
+out:
+    if (st != OSP_OK)
+        clear(d);
+    return st;
+}
+
+/* ---- guesses ---- */
+
+bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q)
+{
+    return p->place > 0 && p->n_kept > 0 && p->first_kept + p->n_kept == q->n_tokens - 1;
+}
+
+static struct draft_segment segment_of(const struct draft_wish *w, int n_guessed)
+{
+    const struct page_list *full = &w->q->pages[GROUP_FULL];
+
+    return (struct draft_segment){.pages = full->numbers,
+                                  .first_page = full->first,
+                                  .n_pages = full->n,
+                                  .sampled = w->q,
+                                  .n_guessed = n_guessed};
+}
+
+static void note_time(struct draft_model *d, bool is_first, uint64_t begin_ns, int n_seqs)
+{
+    double *mean = &d->pass_ns[!is_first];
+    const double ns = (double)(clock_ns() - begin_ns) / n_seqs;
+
+    *mean += (*mean == 0 ? 1 : NEWEST_WEIGHT) * (ns - *mean);
+}
+
+/* Keeps only the last state of what waited, which is stored now. */
+static enum osp_status keep_last(struct draft_model *d, struct draft_progress *p)
+{
+    const int last = p->n_kept - 1;
+    enum osp_status st = OSP_OK;
+
+    p->n_stored = p->first_kept + p->n_kept;
+    if (last > 0)
+        TRY(model_draft_keep_move(d->model, first_place(p) + last, first_place(p)));
+    p->first_kept += last;
+    p->n_kept = 1;
+out:
+    return st;
+}
+
+static enum osp_status guess_first(struct draft_model *d, struct draft_wish *list, int n)
+{
+    const uint64_t begin_ns = clock_ns();
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < n; i++) {
+        const struct draft_progress *p = list[i].progress;
+        const int last = p->first_kept + p->n_kept - 1;
+        struct draft_segment s = segment_of(&list[i], 0);
+
+        s.tokens = list[i].q->tokens;
+        TRY(collect_kept(d, p, s, p->n_stored < last ? p->n_stored : last));
+    }
+    assert(d->n_segments == n);
+    TRY(run_collected(d));
+    TRY(model_draft_tokens(d->model, n, d->tokens));
+    for (int i = 0; i < n; i++)
+        TRY(keep_last(d, list[i].progress));
+    note_time(d, true, begin_ns, n);
+out:
+    return st;
+}
+
+/* The guess of a request, unless there is none; whether it goes on, behind `depth` guesses. */
+static bool accept_guess(struct draft_wish *w, int32_t token, int depth)
+{
+    const int position = w->q->n_tokens - 2 + depth;
+
+    if (token < 0)
+        return false;
+    w->tokens[w->n++] = token;
+    return depth < w->n_max && position < page_list_end(&w->q->pages[GROUP_FULL]);
+}
+
+/* One pass over the requests in `at`, (n), which have `depth` guesses each. */
+static enum osp_status guess_again(struct draft_model *d, struct draft_wish *const *at, int n,
+                                   int depth)
+{
+    const uint64_t begin_ns = clock_ns();
+    enum osp_status st;
+
+    for (int i = 0; i < n; i++) {
+        struct draft_segment s = segment_of(at[i], depth);
+
+        s.token = at[i]->tokens[depth - 1];
+        s.first = at[i]->q->n_tokens - 2 + depth;
+        s.n_rows = 1;
+        collect(d, &s);
+    }
+    TRY(model_draft_again(d->model, lay_out(d)));
+    TRY(model_draft_tokens(d->model, n, d->tokens));
+    note_time(d, false, begin_ns, n);
+out:
+    clear(d);
+    return st;
+}
+
+/* The requests whose last guess goes on move to the front, with their states. */
+static enum osp_status next_depth(struct draft_model *d, struct draft_wish **at, int *n, int depth)
+{
+    int n_left = 0;
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < *n; i++)
+        if (accept_guess(at[i], d->tokens[i], depth)) {
+            TRY(model_draft_move(d->model, i, n_left));
+            at[n_left++] = at[i];
+        }
+    *n = n_left;
+out:
+    return st;
+}
+
+/* As many requests as fit into the batch with all their states that wait. */
+static int n_at_once(const struct draft_model *d, const struct draft_wish *list, int n)
+{
+    int n_rows = 0, i = 0;
+
+    while (i < n && i < d->n_seqs_max && n_rows + list[i].progress->n_kept <= d->n_rows_max)
+        n_rows += list[i++].progress->n_kept;
+    return i;
+}
+
+static enum osp_status guess_some(struct draft_model *d, struct draft_wish *list, int n)
+{
+    struct draft_wish **at = mem_new((size_t)n * sizeof(struct draft_wish *));
+    int depth = 1, n_open = n;
+    enum osp_status st;
+
+    for (int i = 0; i < n; i++) {
+        at[i] = &list[i];
+        list[i].n = 0;
+    }
+    TRY(guess_first(d, list, n));
+    TRY(next_depth(d, at, &n_open, depth));
+    while (n_open > 0) {
+        TRY(guess_again(d, at, n_open, depth));
+        TRY(next_depth(d, at, &n_open, ++depth));
+    }
+out:
+    free(at);
+    clear(d);
+    return st;
+}
+
+enum osp_status draft_model_guess(struct draft_model *d, struct draft_wish *list, int n)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int done = 0, now; done < n; done += now) {
+        now = n_at_once(d, list + done, n - done);
+        TRY(guess_some(d, list + done, now));
+    }
+out:
+    return st;
+}
+
+double draft_model_pass_ns(const struct draft_model *d, bool is_first)
+{
+    return d->pass_ns[!is_first];
+}

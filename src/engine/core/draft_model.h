@@ -1,0 +1,59 @@
+/* Runs the draft head (model/draft.h) for the requests of an engine: which positions the head has,
+ * which states of the target wait for it, and the guesses of several requests at once.
+ *
+ * The head has a position once the token behind it is known, so it follows the target by one token.
+ * States of decode rows wait, up to DRAFT_KEPT_MAX of a request, and cost a copy while nobody
+ * drafts. They are stored in the head's cache when guesses are made, when no place is left, and
+ * when the prefix cache may share their page: it is full, or the request ends. A request that is
+ * preempted loses its states that wait: the head misses those positions, and may guess worse. Used
+ * by the engine's thread. */
+#ifndef ENGINE_CORE_DRAFT_MODEL_H
+#define ENGINE_CORE_DRAFT_MODEL_H
+
+#include "engine/memory/memory_plan.h"
+#include "engine/sched/sched.h"
+
+/* Of one request. Zeroed: the head has nothing of it. */
+struct draft_progress {
+    int n_stored;           /* positions in the head's cache */
+    int first_kept, n_kept; /* positions whose states wait; they end at the last known one */
+    int place;              /* of the places of states, from 1; 0: none */
+};
+
+/* A request that wants guesses. */
+struct draft_wish {
+    const struct seq *q;
+    struct draft_progress *progress;
+    int n_max;                  /* at least 1 */
+    int32_t tokens[DRAFTS_MAX]; /* out: (n) */
+    int n;
+};
+
+struct draft_model;
+
+/* model: opened with a head. n_seqs_max: requests that run together. */
+CHECKED enum osp_status draft_model_new(struct draft_model **out, struct model *model,
+                                        const struct sched_limits *limits);
+void draft_model_free(struct draft_model *d); /* accepts NULL */
+
+/* A step of the target was committed: its states go to the head or wait. `b` is its batch.
+ * progress[i] is that of chunk i; NULL: it is skipped. */
+CHECKED enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
+                                           const struct batch *b,
+                                           struct draft_progress *const *progress);
+/* The running request q leaves between two steps. */
+CHECKED enum osp_status draft_model_leave(struct draft_model *d, struct draft_progress *p,
+                                          const struct seq *q);
+/* The request runs, so its states are kept in the next draft_model_follow(). */
+void draft_model_touch(struct draft_model *d, const struct draft_progress *p);
+/* Whether guesses for q can be made. */
+bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q);
+/* Guesses the next tokens of each request: one pass of the head a token, all requests together.
+ * Where the request samples, the guess takes the same random number as the target. A list may end
+ * early: at a page that does not exist yet. */
+CHECKED enum osp_status draft_model_guess(struct draft_model *d, struct draft_wish *list, int n);
+
+/* The mean time of a pass for one request: the first guess, and each later one; 0: not known. */
+double draft_model_pass_ns(const struct draft_model *d, bool is_first);
+
+#endif

@@ -1,0 +1,58 @@
+/* The Eagle3 draft head of a model: a program of its own beside the model's forward pass. Position
+ * p of the head combines the target's states of p with the token at p + 1, and its logits guess the
+ * token at p + 2. The next guess takes the head's own state in place of the target's.
+ *
+ * The head's KV cache is one more layer in the pages of GROUP_FULL: it is shared, copied and
+ * swapped with them. Who runs the head decides which positions it has (engine/core/draft_model.h).
+ * Used by the thread that runs the model, between two steps. */
+#ifndef MODEL_DRAFT_H
+#define MODEL_DRAFT_H
+
+#include "backend/backend.h"
+#include "model/draft_weights.h"
+
+struct model;
+
+/* An opened head, for model_open(). Zeroed: none. */
+struct draft_files {
+    struct checkpoint checkpoint;
+    struct draft_config config;
+    struct draft_weights weights;
+};
+
+/* Opens the folder `path` of a head for this target. OSP_EFORMAT, OSP_EUNSUPPORTED: see
+ * draft_config.h and draft_weights.h. */
+CHECKED enum osp_status draft_files_open(struct draft_files *out, const char *path,
+                                         struct gptoss_config *target);
+void draft_files_close(struct draft_files *s); /* accepts a zeroed one */
+
+/* Bytes of the activations of a head for steps of n_rows_max rows, and of n_kept rows of states. */
+int64_t draft_activation_bytes(const struct draft_config *c, int n_rows_max, int n_seqs_max,
+                               int n_kept);
+
+/* Whether the model was opened with a head. */
+bool model_has_draft(const struct model *m);
+
+/* The states of the target's last step wait in places [0, n_kept) until the head runs over them. */
+CHECKED enum osp_status model_draft_keep(struct model *m, int step_row, int n_rows, int place);
+/* Moves one state that waits to another place. */
+CHECKED enum osp_status model_draft_keep_move(struct model *m, int from, int to);
+/* Makes states the head's input: rows [row, row + n_rows), from rows of the target's last step, or
+ * from the places where they wait. */
+CHECKED enum osp_status model_draft_take_step(struct model *m, int step_row, int n_rows, int row);
+CHECKED enum osp_status model_draft_take_kept(struct model *m, int place, int n_rows, int row);
+
+/* Runs the head over the batch: positions are those of the states, tokens the ones that follow
+ * them. Stores keys and values of every row, and guesses for the rows that samples name. */
+CHECKED enum osp_status model_draft_run(struct model *m, const struct batch *b);
+/* Runs the head over the states of its last guesses, row i that of sample i; the batch names rows
+ * and samples alike. */
+CHECKED enum osp_status model_draft_again(struct model *m, const struct batch *b);
+/* Moves the state of guess `from` to guess `to`, for model_draft_again() with fewer rows. */
+CHECKED enum osp_status model_draft_move(struct model *m, int from, int to);
+/* The last guesses, as token ids of the target; negative: none could be sampled. */
+CHECKED enum osp_status model_draft_tokens(struct model *m, int n, int32_t *tokens);
+/* The logits of the last guesses, (n, draft_vocab_size); for tests. */
+CHECKED enum osp_status model_draft_logits(struct model *m, int n, float *logits);
+
+#endif

@@ -1,0 +1,188 @@
+/* The draft head of the simulated device. Its state at position p, and what it stores there, is the
+ * hash of the tokens up to p + 1: the target's state is the hash up to p, and the row's token is the
+ * next one. So what it has is compared with what the client's tokens give. */
+#include "sim.h"
+
+#include "backend/kv_page.h"
+#include "model/model.h"
+
+enum {
+    ROW_FLOATS = 2, /* a hash */
+    ROWS_MAX = 512,
+    KEPT_MAX = LIVE_MAX * DRAFT_KEPT_MAX
+};
+
+static uint64_t step_taps[ROWS_MAX], taps[ROWS_MAX], states[ROWS_MAX], kept[KEPT_MAX];
+static int32_t tokens[LIVE_MAX];
+static char memory[PAGES_MAX * 64 * 16 * 8];
+static char programs[2]; /* names of the head's two programs */
+
+static struct tensor rows_of(uint64_t *data, int n)
+{
+    return (struct tensor){.dtype = DTYPE_F32, .n_dims = 2, .dim = {n, ROW_FLOATS}, .data = data};
+}
+
+void head_init(struct model *m)
+{
+    struct draft *d = &m->draft;
+
+    d->act.step_taps = rows_of(step_taps, ROWS_MAX);
+    d->act.taps = rows_of(taps, ROWS_MAX);
+    d->act.f = rows_of(states, ROWS_MAX);
+    d->act.kept = rows_of(kept, KEPT_MAX);
+    d->act.tokens.data = tokens;
+    d->source.weights.fc.data = programs; /* the head reads taps */
+    d->run_first = (struct compiled *)(void *)&programs[0];
+    d->run_again = (struct compiled *)(void *)&programs[1];
+    d->kv = (struct tensor){
+        .dtype = DTYPE_F32, .n_dims = 5, .dim = {PAGES_MAX, 2, 1, PAGE_TOKENS, 1}, .data = memory};
+    memset(memory, 0, sizeof memory);
+    memset(kept, 0, sizeof kept);
+}
+
+void head_see(int row, uint64_t token_hash)
+{
+    CHECK(row < ROWS_MAX);
+    step_taps[row] = token_hash;
+}
+
+static int32_t page_of(const struct batch *b, const struct batch_seq *s, int position)
+{
+    const int entry = position / PAGE_TOKENS - s->first_page[GROUP_FULL];
+    int32_t page;
+
+    CHECK(entry >= 0 && entry < s->n_pages[GROUP_FULL]);
+    page = BATCH_PAGES(b)[s->table[GROUP_FULL] + entry];
+    CHECK(page >= 0 && page < world.engine->limits.n_pages[GROUP_FULL]);
+    return page;
+}
+
+static uint64_t *slot(const struct batch *b, const struct batch_seq *s, int position)
+{
+    char *page = memory + page_of(b, s, position) * kv_page_bytes(DTYPE_F32, 1, 1);
+
+    return (uint64_t *)(void *)page + position % PAGE_TOKENS;
+}
+
+/* Whether the position is the last one of its page. Its key has the first token of the next page, so
+ * where several requests share the page, it is that of one of them. */
+static bool is_page_end(int position)
+{
+    return (position + 1) % PAGE_TOKENS == 0;
+}
+
+/* Each sequence that has the page has the same tokens, as far as they are known. */
+static void write_slot(const struct batch *b, const struct batch_seq *s, int position,
+                       uint64_t value)
+{
+    const int32_t page = page_of(b, s, position);
+
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++) {
+        const struct seq *q = c->request != NULL ? &c->request->seq : NULL;
+
+        if (q == NULL || q->state != SEQ_RUNNING || position + 1 >= q->n_tokens ||
+            page_list_at(&q->pages[GROUP_FULL], position / PAGE_TOKENS) != page)
+            continue;
+        CHECK(value == c->token_hash[position + 1] || is_page_end(position));
+    }
+    *slot(b, s, position) = value;
+}
+
+/* Whose state and next token these are. */
+static void check_is_known(uint64_t state, int position, int32_t token)
+{
+    bool is_known = false;
+
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        is_known =
+            is_known || (c->request != NULL && position + 1 < c->n_all &&
+                         c->token_hash[position] == state && c->tokens[position + 1] == token);
+    CHECK(is_known);
+}
+
+static struct caller *caller_with(uint64_t id)
+{
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (c->request != NULL && c->id == id)
+            return c;
+    CHECK(false); /* a guess for nobody */
+    return NULL;
+}
+
+/* Where no request was preempted, the head has every position. */
+static void check_read(const struct batch *b, const struct batch_seq *s, int last,
+                       const struct caller *c)
+{
+    if (sched_stats(world.engine->sched).n_preemptions > 0)
+        return;
+    for (int i = 0; i < 6; i++) {
+        const int position = i == 0 ? 0 : i == 1 ? last : pick(last + 1);
+
+        if (!is_page_end(position))
+            CHECK(*slot(b, s, position) == c->token_hash[position + 1]);
+    }
+}
+
+/* Right in most cases, if the state is that of the answer. */
+static int32_t guess(const struct caller *c, uint64_t state, int position)
+{
+    const uint64_t bits = mix(state, 5);
+    const bool can_be_right = position < c->n_all && state == c->token_hash[position - 1];
+
+    if (bits % 61 == 7)
+        return SAMPLE_NOT_FINITE;
+    return can_be_right && bits % 5 > 0 ? c->tokens[position] : sim_letter[bits / 64 % 4];
+}
+
+static void run_row(const struct batch *b, int row, bool again)
+{
+    const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
+    const int position = BATCH_POSITIONS(b)[row];
+    const int32_t token = BATCH_TOKENS(b)[row];
+    const uint64_t state = again ? states[row] : taps[row];
+
+    if (again)
+        CHECK(*slot(b, s, position - 1) == state);
+    else
+        check_is_known(state, position, token);
+    write_slot(b, s, position, next_token_hash(state, token));
+}
+
+static void run_sample(const struct batch *b, int i, bool again, uint64_t *out)
+{
+    const struct batch_sample *p = &BATCH_SAMPLES(b)[i];
+    const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[p->row]];
+    const int position = BATCH_POSITIONS(b)[p->row];
+    const struct caller *c = caller_with(p->seed);
+
+    CHECK((int)p->position == position + 2);
+    CHECK(p->row == s->first_row + s->n_rows - 1);
+    CHECK(c->request->seq.state == SEQ_RUNNING);
+    if (!again) {
+        CHECK(position == c->request->seq.n_tokens - 2);
+        check_read(b, s, position, c);
+    }
+    *out = *slot(b, s, position);
+    tokens[i] = guess(c, *out, (int)p->position);
+    totals.n_guesses++;
+}
+
+enum osp_status head_run(const struct batch *b, bool again)
+{
+    uint64_t next[LIVE_MAX];
+
+    CHECK(!world.is_in_flight && world.odds.eagle3);
+    CHECK(b->n_rows > 0 && b->n_rows <= world.engine->limits.n_batch_tokens_max);
+    CHECK(b->n_seqs <= world.engine->limits.n_seqs_max && b->n_samples <= b->n_seqs);
+    CHECK(!again || (b->n_rows == b->n_seqs && b->n_samples == b->n_seqs));
+    for (int row = 0; row < b->n_rows; row++)
+        run_row(b, row, again);
+    for (int i = 0; i < b->n_samples; i++)
+        run_sample(b, i, again, &next[i]);
+    memcpy(states, next, (size_t)b->n_samples * sizeof *next);
+    totals.n_head_rows += b->n_rows;
+    if (!chance(4 * world.odds.device))
+        return OSP_OK;
+    world.is_broken = true;
+    return fail(OSP_EDEVICE, "the made-up device has failed in the draft head");
+}
