@@ -19,12 +19,14 @@ enum osp_status forward_program(struct program *p, const struct model *m)
         TRY(PROGRAM_ADD(p, residual_rmsnorm, i, l->experts_residual));
     }
     TRY(PROGRAM_ADD(p, logits, NO_LAYER, m->logits));
-    TRY(PROGRAM_ADD(p, sample, NO_LAYER, m->sample));
+    if (m->shard.rank == 0) /* which has all logits */
+        TRY(PROGRAM_ADD(p, sample, NO_LAYER, m->sample));
     program_tap(p, &m->logits.logits);
     program_tap(p, &m->sample.tokens);
     program_tap(p, &m->sample.logprobs);
     program_tap(p, &m->sample.top_tokens);
     program_tap(p, &m->sample.top_logprobs);
+    p->n_ranks = m->shard.n_ranks;
     program_end(p);
 out:
     return st;
@@ -81,7 +83,7 @@ enum osp_status model_logits(struct model *m, int n_samples, float *logits)
 
 const struct gptoss_config *model_config(const struct model *m)
 {
-    return &m->checkpoint.config;
+    return &m->config;
 }
 
 enum dtype model_kv_dtype(const struct model *m)
