@@ -150,6 +150,63 @@ out:
     return st;
 }
 
+/* The first executable file of this name in PATH; free with free(), NULL: there is none. */
+static char *find_program(const char *name)
+{
+    const char *at = getenv("PATH");
+
+    for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ':')) {
+        char *path;
+
+        n = strcspn(at, ":");
+        path = mem_printf("%.*s/%s", (int)n, at, name);
+        if (n > 0 && access(path, X_OK) == 0)
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
+/* In the child of a process with threads: only calls that are safe there. */
+static void exec_program(const char *path, char *const argv[], pid_t parent)
+{
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(null, STDOUT_FILENO) < 0)
+        _exit(EXIT_FAILURE);
+    for (int i = 0; i < N_PARENTS_SIGNALS; i++)
+        signal(PARENTS_SIGNALS[i], SIG_DFL); /* a worker ignores them */
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execv(path, argv);
+    _exit(EXIT_FAILURE);
+}
+
+enum osp_status process_run(pid_t *pid, char *const argv[])
+{
+    const pid_t parent = getpid();
+    char *path = find_program(argv[0]);
+
+    if (path == NULL)
+        return fail(OSP_ENOTFOUND, "%s is not installed: no folder of PATH has it", argv[0]);
+    *pid = fork();
+    if (*pid == 0)
+        exec_program(path, argv, parent);
+    free(path);
+    return *pid > 0 ? OSP_OK
+                    : fail(OSP_EUNAVAILABLE, "cannot start %s: %s", argv[0], strerror(errno));
+}
+
+void process_end_with_parent(void)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 void process_open_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

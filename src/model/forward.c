@@ -86,6 +86,11 @@ const struct gptoss_config *model_config(const struct model *m)
     return &m->config;
 }
 
+const struct gptoss_config *model_part_config(const struct model *m)
+{
+    return &m->checkpoint.config;
+}
+
 enum dtype model_kv_dtype(const struct model *m)
 {
     return m->kv_dtype;

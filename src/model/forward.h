@@ -43,6 +43,8 @@ void model_close(struct model *m); /* accepts NULL */
 
 /* Of the whole model, also where this is one rank of several. */
 const struct gptoss_config *model_config(const struct model *m);
+/* Of this rank's part. */
+const struct gptoss_config *model_part_config(const struct model *m);
 const struct weights_report *model_weights_report(const struct model *m);
 void model_device_info(const struct model *m, struct device_info *out);
 int model_costs(const struct model *m, struct stage_cost *out, int n_max);

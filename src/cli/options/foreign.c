@@ -77,7 +77,9 @@ static const struct foreign_option FOREIGN[] = {
     {"--code-revision,--tokenizer-revision,--task,--runner,--convert", FOREIGN_ONE, NULL,
      "osprey uses the files in the checkpoint's folder"},
     {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "osprey keeps the weights loaded"},
-    {"--tensor-parallel-size,-tp,--pipeline-parallel-size,-pp,--data-parallel-size,-dp,"
+    {"--tensor-parallel-size,-tp", FOREIGN_ONE, NULL,
+     "only osprey serve divides a model among ranks"},
+    {"--pipeline-parallel-size,-pp,--data-parallel-size,-dp,"
      "--decode-context-parallel-size,-dcp",
      FOREIGN_ONE, NULL, "osprey runs on one device, and the whole model must fit into its memory"},
     {"--nnodes,--tp-size,--tp,--dp-size,--dp,--ep-size,--ep,--pp-size", FOREIGN_ONE, "1", ONE},

@@ -80,6 +80,8 @@ void worker_client_sum_metrics(const struct worker_client *r, struct osp_engine_
     add_metrics(out, &r->metrics);
     out->n_refused += r->n_refused;
     out->backlog_seconds = r->metrics.backlog_seconds;
+    out->n_ranks = r->metrics.n_ranks;
+    memcpy(out->ranks, r->metrics.ranks, sizeof out->ranks);
 }
 
 void worker_client_sum_stats(const struct worker_client *r, struct osp_engine_stats *out)
@@ -107,7 +109,8 @@ static void end_requests(struct worker_client *r)
 /* The worker has failed for this reason and will be stopped. */
 static void lose(struct worker_client *r, const char *reason)
 {
-    snprintf(r->reason, sizeof r->reason, "%s", reason);
+    snprintf(r->reason, sizeof r->reason, "%s%s",
+             r->has_ranks && strstr(reason, "rank ") == NULL ? "rank 0: " : "", reason);
     end_requests(r);
     r->n_idle_exits = r->stats.n_steps > 0 ? 0 : r->n_idle_exits + 1;
     add_counts(&r->stats_before, &r->stats);

@@ -1,0 +1,31 @@
+/* Starts ranks 1 to N - 1 with mpirun of Open MPI, on this host or over ssh on others. Its library
+ * is not used: MPI's calls wait without limit and end a whole job when one rank is lost, and ranks
+ * that torchrun or Kubernetes start have no MPI. */
+#ifndef DIST_MPIRUN_H
+#define DIST_MPIRUN_H
+
+#include <sys/types.h>
+
+#include "base/status.h"
+
+struct mpirun_options {
+    int n_ranks;          /* of the model: one more than are started */
+    const char *hosts;    /* separated by commas, this one first; NULL: this one */
+    const char *address;  /* of rank 0 */
+    const char *argument; /* the word with which this program starts itself as a rank */
+};
+
+/* OSP_EINVAL unless every host gets equally many ranks. */
+CHECKED enum osp_status mpirun_check(const struct mpirun_options *opt);
+/* mpirun ends with the calling thread. */
+CHECKED enum osp_status mpirun_start(pid_t *pid, const struct mpirun_options *opt);
+
+/* The command as words, NULL after the last one, of which the caller frees each, and the list. */
+CHECKED enum osp_status mpirun_command(char ***out, const struct mpirun_options *opt,
+                                       const char *program);
+void mpirun_command_free(char **words);
+
+/* The first of the hosts, "" for NULL. */
+void mpirun_first_host(char *out, size_t n_bytes, const char *hosts);
+
+#endif
