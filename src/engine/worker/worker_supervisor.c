@@ -277,8 +277,9 @@ void worker_client_live_health(const struct worker_client *r, struct osp_engine_
     if (silent_ns < MS(wedged_ms))
         return;
     out->state = OSP_ENGINE_WEDGED;
-    snprintf(out->reason, sizeof out->reason,
-             "the engine's process has given no sign of life for %.1f s", (double)silent_ns * 1e-9);
+    snprintf(out->reason, sizeof out->reason, "%s has given no sign of life for %.1f s",
+             r->has_ranks ? "rank 0, the engine's process," : "the engine's process",
+             (double)silent_ns * 1e-9);
 }
 
 static enum osp_status ping(struct worker_client *r, uint64_t now_ns)

@@ -1,0 +1,301 @@
+"""A model that is divided among processes on CPUs (tensor parallelism), as clients of the server see it.
+
+RANK_REQUESTS, RANK_ROUNDS: how many requests are compared, and how often a rank is killed or stopped (8 and 4;
+`make ranks` takes 200 of each). TOLD_S: how long clients may wait for what they are promised within a second: here
+much else may run on the machine, `make ranks` holds it.
+"""
+
+import concurrent.futures
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+
+import pytest
+
+from conftest import PROGRAM, run
+from test_worker import Stream, children, health, is_gone, wait_until
+
+REQUESTS = int(os.environ.get("RANK_REQUESTS", "8"))
+ROUNDS = int(os.environ.get("RANK_ROUNDS", "4"))
+TOLD_S = float(os.environ.get("TOLD_S", "8"))
+NANO = ["--device", "cpu", "-t", "1", "--served-model-name", "osprey-nano"]
+EIGHT_HEADS = [*NANO, "--load-format", "dummy", "--shape", "osprey-nano-8kv"]  # for up to eight ranks
+
+needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed")
+
+
+def ranks(n):
+    return ["--tensor-parallel-size", str(n)]
+
+
+# ---- the same bits ----
+
+
+def mixed_requests(n):
+    """Prompts of any length, greedy and sampled, with and without log-probabilities."""
+    rng = random.Random(7)
+    for i in range(n):
+        yield {
+            "model": "osprey-nano",
+            "prompt": [rng.randrange(1900) for _ in range(rng.choice([1, 5, 40, 130, 300]))],
+            "max_tokens": rng.choice([1, 8, 24, 60]),
+            "temperature": rng.choice([0, 0, 0.7, 1.5]),
+            "seed": i,
+            "logprobs": rng.choice([0, 1, 5]),
+            "ignore_eos": True,
+            **({"top_p": 0.8} if i % 5 == 0 else {}),
+            **({"presence_penalty": 0.5} if i % 7 == 0 else {}),
+        }
+
+
+def answer(server, request):
+    call = urllib.request.Request(
+        f"{server.url}/v1/completions", json.dumps(request).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(call, timeout=120) as response:
+        choice = json.load(response)["choices"][0]
+    return choice["text"], choice["logprobs"], choice["finish_reason"]
+
+
+def answers(start_server, *options):
+    server = start_server(*options)
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda request: answer(server, request), mixed_requests(REQUESTS)))
+    metrics = urllib.request.urlopen(f"{server.url}/metrics", timeout=10).read().decode()
+    assert server.stop() == 0, server.log
+    return found, metrics
+
+
+@needs_mpirun
+@pytest.mark.parametrize(
+    "options, sizes",
+    [(NANO, [2]), (EIGHT_HEADS, [2, 4])],
+    ids=["nano", "8 heads"],
+)
+def test_answers_are_those_of_one_rank(start_server, options, sizes):
+    want, _ = answers(start_server, *options)
+    assert len({text for text, _, _ in want}) > REQUESTS // 2
+    for n in sizes:
+        found, metrics = answers(start_server, *options, *ranks(n))
+        assert found == want
+        steps = re.findall(r'^osprey:rank_steps_total\{.*rank="(\d+)".*\} (\d+)$', metrics, re.M)
+        assert [int(rank) for rank, _ in steps] == list(range(n))
+        assert all(int(count) > 0 for _, count in steps)
+
+
+@needs_mpirun
+def test_preempted_requests(start_server):
+    """Pages that move to host memory and back do so on every rank."""
+    small = [*NANO, "--max-model-len", "384", "--max-num-seqs", "6", "--kv-cache-memory"]
+    want, _ = answers(start_server, *NANO)
+    found, metrics = answers(start_server, *small, "5M", *ranks(2))
+    assert int(re.search(r"^vllm:num_preemptions_total\{.*\} (\d+)$", metrics, re.M)[1]) > 0
+    assert int(re.search(r"^osprey:swapped_pages_total\{.*\} (\d+)$", metrics, re.M)[1]) > 0
+    assert found == want
+
+
+# ---- ranks that fail ----
+
+
+def rank_processes(server):
+    """Process ids by rank, from the server's log of the last start and from /proc."""
+    worker = children(server.process.pid)[0]
+    found = {0: worker}
+    for mpirun in children(worker):
+        for pid in children(mpirun):
+            variables = open(f"/proc/{pid}/environ", "rb").read().split(b"\0")
+            for variable in variables:
+                if variable.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    found[int(variable.split(b"=")[1]) + 1] = pid
+    return found
+
+
+def whole_tree(pid):
+    found = [pid]
+    for child in children(pid):
+        found += whole_tree(child)
+    return found
+
+
+def abstract_sockets():
+    return [line for line in open("/proc/net/unix") if "@osprey-" in line]
+
+
+QUESTION = {"model": "osprey-nano", "prompt": list(range(5, 60)), "max_tokens": 20, "temperature": 0, "logprobs": 2}
+
+
+def fail_once(server, rng, count, n_ranks):
+    """One round: streams run, a rank is killed or stopped at a random moment."""
+    streams = [Stream(server) for _ in range(3)]
+    for stream in streams:
+        assert stream.began.wait(30)
+    time.sleep(rng.uniform(0, 0.05))
+    pids = rank_processes(server)
+    assert len(pids) == n_ranks, pids
+    tree = whole_tree(pids[0])
+    victim = rng.randrange(n_ranks)
+    began = time.monotonic()
+    os.kill(pids[victim], rng.choice([signal.SIGKILL, signal.SIGSTOP]))
+    code, body = health(server)
+    while code == 200 and body["restarts"] < count:
+        assert time.monotonic() - began < TOLD_S, (victim, "health is still 200")
+        time.sleep(0.005)
+        code, body = health(server)
+    if code != 200:
+        assert code == 503 and f"rank {victim}" in body["reason"], (victim, body)
+    for stream in streams:
+        stream.join(60)
+        assert stream.ended_s - began < TOLD_S, (victim, stream.ended_s - began)
+        assert f"rank {victim}" in str(stream.error), (victim, stream.error)
+    wait_until(lambda: health(server)[0] == 200, "200 again")
+    wait_until(lambda: all(is_gone(pid) for pid in tree), f"the old ranks are gone: {tree}", 10)
+
+
+@needs_mpirun
+@pytest.mark.parametrize("n_ranks", [2, 4])
+def test_a_rank_fails_in_mid_stream(start_server, n_ranks):
+    shape = NANO if n_ranks == 2 else EIGHT_HEADS
+    server = start_server(*shape, *ranks(n_ranks), "--worker-restarts", "1000000")
+    rng = random.Random(n_ranks)
+    want = answer(server, QUESTION)
+    files = None
+    for count in range(1, ROUNDS + 1):
+        fail_once(server, rng, count, n_ranks)
+        assert answer(server, QUESTION) == want
+        now = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        files = files or now
+        assert now <= files + 2
+    tree = whole_tree(server.process.pid)
+    assert server.stop() == 0, server.log
+    wait_until(lambda: all(is_gone(pid) for pid in tree), "all processes are gone", 10)
+    assert abstract_sockets() == []
+
+
+@needs_mpirun
+def test_an_idle_rank_fails(start_server):
+    server = start_server(*NANO, *ranks(2))
+    os.kill(rank_processes(server)[1], signal.SIGKILL)
+    began = time.monotonic()
+    wait_until(lambda: health(server)[1]["restarts"] == 1, "a restart", TOLD_S)
+    assert time.monotonic() - began < TOLD_S
+    wait_until(lambda: health(server)[0] == 200, "200 again")
+    answer(server, QUESTION)
+
+
+class Slowed(threading.Thread):
+    """A process that runs half of the time."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.is_over = pid, threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.is_over.wait(0.02):
+            os.kill(self.pid, signal.SIGSTOP)
+            time.sleep(0.08)
+            os.kill(self.pid, signal.SIGCONT)
+
+
+def late_seconds(server, rank):
+    metrics = urllib.request.urlopen(f"{server.url}/metrics", timeout=10).read().decode()
+    found = re.search(rf'^osprey:rank_late_seconds\{{.*rank="{rank}".*\}} (\S+)$', metrics, re.M)
+    return float(found[1])
+
+
+@needs_mpirun
+def test_a_slow_rank_is_named(start_server):
+    server = start_server(*NANO, *ranks(2), "--max-num-seqs", "8")
+    slowed = Slowed(rank_processes(server)[1])
+    streams = [Stream(server, max_tokens=2000) for _ in range(8)]
+    try:
+        wait_until(lambda: any(re.search(r"rank 1 \(.*is slow: .* ms", line) for line in server.log), "a warning", 60)
+        wait_until(lambda: late_seconds(server, 1) > 0.01, "a metric", 60)
+    finally:
+        slowed.is_over.set()
+        slowed.join()
+    assert late_seconds(server, 0) < 0.01
+    assert streams[0].error is None
+
+
+# ---- starts ----
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def torchrun(rank, n_ranks, port):
+    """What torchrun sets."""
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(n_ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+
+
+def start_rank(variables, *options, program=PROGRAM):
+    return subprocess.Popen(
+        [program, "serve", *options],
+        env={**os.environ, **variables},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_ranks_that_something_else_starts(start_server):
+    port = free_port()
+    other = start_rank(torchrun(1, 2, port), *NANO, *ranks(2))
+    server = start_server(*NANO, *ranks(2), environment=torchrun(0, 2, port))
+    want = answer(server, QUESTION)
+    os.kill(children(other.pid)[0], signal.SIGKILL)
+    wait_until(lambda: health(server)[1]["restarts"] == 1, "a restart", TOLD_S)
+    wait_until(lambda: health(server)[0] == 200, "200 again")
+    assert answer(server, QUESTION) == want
+    assert server.stop() == 0, server.log
+    assert other.wait(20) == 0
+    assert "started again" in other.stderr.read()
+
+
+def test_another_build_is_refused(tmp_path):
+    changed = tmp_path / "osprey"
+    shutil.copy(PROGRAM, changed)
+    with open(changed, "ab") as file:
+        file.write(b"\0")
+    port = free_port()
+    other = start_rank(torchrun(1, 2, port), *NANO, *ranks(2), program=str(changed))
+    result = run("serve", "--port", "0", *NANO, *ranks(2), environment=torchrun(0, 2, port))
+    other.kill()
+    assert result.returncode == 1
+    assert re.search(r"rank 1 \(.*\) runs another build of osprey than rank 0", result.stderr), result.stderr
+    other.communicate()
+
+
+@pytest.mark.parametrize(
+    "options, variables, message",
+    [
+        (ranks(3), {}, "tensor parallel size 3 does not fit .* sizes that fit: 1, 2"),
+        ([*ranks(2), "--hosts", "a,b,c"], {}, "2 ranks cannot be divided among 3 hosts"),
+        ([*ranks(2), "--hosts", "a,,b"], {}, "a name is empty"),
+        (ranks(2), {"RANK": "2", "WORLD_SIZE": "2"}, 'RANK is "2", expected a number from 0 to 1'),
+        (ranks(2), {"RANK": "1", "WORLD_SIZE": "4"}, "is 2, but torchrun has started 4 processes"),
+        (ranks(2), {"RANK": "0", "WORLD_SIZE": "2"}, "set MASTER_ADDR"),
+        (ranks(2), {"PATH": "/nowhere"}, "mpirun is not installed"),
+    ],
+)
+def test_wrong_starts(options, variables, message):
+    result = run("serve", "--port", "0", *NANO, *options, environment=variables)
+    assert result.returncode != 0
+    assert re.search(message, result.stderr), result.stderr
