@@ -120,7 +120,7 @@ struct osp_model_options {
      * this process. */
     const char *worker;
     int worker_restarts_max; /* within ten minutes, after which the engine stays dead; 0: 10 */
-    /* The worker is killed after this time without a message; 0: 4000, with several ranks 600. */
+    /* The worker is killed after this time without a message; 0: 4000, with several ranks 500. */
     int worker_silence_ms;
     /* Tensor parallelism: the model is divided among so many processes (ranks). The worker is rank
      * 0, whatever `worker` is; see docs/ranks.md. A number that does not fit the model is refused

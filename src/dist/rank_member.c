@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 struct rank_member {
     int rank, n_local;
+    pid_t leader; /* process of rank 0; 0: it is on another host */
     int control, pulse, listener;
     struct rank_watch watch;
     struct exchange *exchange;
@@ -92,6 +94,8 @@ static void note_fault(struct rank_member *m, const char *what)
 {
     snprintf(m->watch.fault, sizeof m->watch.fault, "%s %s", m->watch.names[0], what);
     atomic_store(&m->watch.has_fault, true);
+    if (m->leader != 0)
+        (void)kill(m->leader, SIGKILL);    /* a stopped process does not end by itself */
     (void)shutdown(m->control, SHUT_RDWR); /* ends a wait for the next message */
 }
 
@@ -152,6 +156,7 @@ static enum osp_status join(struct rank_member *m, const char *address, int n_ra
     if (w->n_ranks <= m->rank || w->n_ranks > RANKS_MAX)
         st = fail(OSP_EFORMAT, "rank 0 has %d ranks, and this is rank %d", w->n_ranks, m->rank);
     m->n_local = w->n_local;
+    m->leader = w->transport == TRANSPORT_SHM ? w->region_pid : 0;
 out:
     return st;
 }

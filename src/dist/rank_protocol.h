@@ -13,7 +13,7 @@ enum {
     START_MS_MAX = 60000,  /* for all ranks to join: mpirun over ssh to slow hosts */
     ANSWER_MS_MAX = 10000, /* for one message while they start */
     BEAT_MS = 100,         /* between two heartbeats of a rank */
-    SILENT_MS = 600,       /* without a heartbeat: the rank is stopped, or its host is gone */
+    SILENT_MS = 500,       /* without a heartbeat: the rank is stopped, or its host is gone */
     PAUSED_MS = 300        /* this process itself did not run for so long: silence does not count */
 };
 

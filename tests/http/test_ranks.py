@@ -65,10 +65,10 @@ def answer(server, request):
     return choice["text"], choice["logprobs"], choice["finish_reason"]
 
 
-def answers(start_server, *options):
+def answers(start_server, *options, requests=None):
     server = start_server(*options)
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda request: answer(server, request), mixed_requests(REQUESTS)))
+        found = list(pool.map(lambda request: answer(server, request), requests or mixed_requests(REQUESTS)))
     metrics = urllib.request.urlopen(f"{server.url}/metrics", timeout=10).read().decode()
     assert server.stop() == 0, server.log
     return found, metrics
@@ -93,12 +93,14 @@ def test_answers_are_those_of_one_rank(start_server, options, sizes):
 
 @needs_mpirun
 def test_preempted_requests(start_server):
-    """Pages that move to host memory and back do so on every rank."""
+    """What one rank computes again, all do."""
     small = [*NANO, "--max-model-len", "384", "--max-num-seqs", "6", "--kv-cache-memory"]
-    want, _ = answers(start_server, *NANO)
-    found, metrics = answers(start_server, *small, "5M", *ranks(2))
+    long = [
+        {**request, "prompt": request["prompt"][:40], "max_tokens": 320} for request in mixed_requests(6)
+    ]
+    want, _ = answers(start_server, *NANO, requests=long)
+    found, metrics = answers(start_server, *small, "4500K", *ranks(2), requests=long)
     assert int(re.search(r"^vllm:num_preemptions_total\{.*\} (\d+)$", metrics, re.M)[1]) > 0
-    assert int(re.search(r"^osprey:swapped_pages_total\{.*\} (\d+)$", metrics, re.M)[1]) > 0
     assert found == want
 
 
@@ -267,6 +269,20 @@ def test_ranks_that_something_else_starts(start_server):
     assert server.stop() == 0, server.log
     assert other.wait(20) == 0
     assert "started again" in other.stderr.read()
+
+
+def test_memory_by_rank():
+    whole = json.loads(run("validate", "--json").stdout)
+    parts = json.loads(run("validate", "--json", *ranks(2)).stdout)["ranks"]
+    assert [part["n_kv_heads"] for part in parts] == [1, 1]
+    assert sum(part["expert_width"] for part in parts) == whole["expert_width"]
+    assert sum(part["vocab_size"] for part in parts) == whole["vocab_size"]
+    everywhere = whole["router_bytes"] + whole["norm_bytes"]
+    names = ["embed_bytes", "attn_bytes", "router_bytes", "experts_bytes", "norm_bytes", "head_bytes"]
+    assert sum(part["weight_bytes"] for part in parts) == sum(whole[name] for name in names) + everywhere
+    refused = run("validate", *ranks(16))
+    assert refused.returncode == 1 and "sizes that fit: 1, 2" in refused.stderr
+    assert "rank 1 " in run("validate", *ranks(2)).stdout
 
 
 def test_another_build_is_refused(tmp_path):

@@ -19,7 +19,7 @@ enum {
     RESTARTS_DEFAULT = 10,
     RESTARTS_MAX = 1000000,
     SILENCE_MS_DEFAULT = 4000,
-    SILENCE_MS_RANKS = 600, /* with several ranks: as long as between the ranks themselves */
+    SILENCE_MS_RANKS = 500, /* with several ranks: as long as between the ranks themselves */
     SILENCE_MS_MIN = 1000,
     SILENCE_MS_MAX = 3600000
 };

@@ -18,11 +18,12 @@
 #define MS(n) ((uint64_t)(n)*1000000u)
 
 enum {
-    LOOP_MS = 250,     /* greatest period of the supervisor's loop */
-    FAST_LOOP_MS = 50, /* while a pulse is overdue */
-    PING_MS = 300,     /* between two pings */
-    OVERDUE_MS = 200,  /* age of an unanswered ping after which /proc is read */
-    WEDGED_MS = 2000,  /* silence that /health reports */
+    LOOP_MS = 250,       /* greatest period of the supervisor's loop */
+    FAST_LOOP_MS = 50,   /* while a pulse is overdue */
+    PING_MS = 300,       /* between two pings */
+    RANKS_LOOP_MS = 100, /* period and pings with several ranks, whose failure is told within 1 s */
+    OVERDUE_MS = 200,    /* age of an unanswered ping after which /proc is read */
+    WEDGED_MS = 2000,    /* silence that /health reports */
     STUCK_MS =
         30000, /* age of a step that the worker itself reports as stuck, before it is killed */
     SUSPENDED_MS =
@@ -284,7 +285,7 @@ void worker_client_live_health(const struct worker_client *r, struct osp_engine_
 
 static enum osp_status ping(struct worker_client *r, uint64_t now_ns)
 {
-    if (r->pinged_ns != 0 || now_ns - r->ping_ns < MS(PING_MS))
+    if (r->pinged_ns != 0 || now_ns - r->ping_ns < MS(r->has_ranks ? RANKS_LOOP_MS : PING_MS))
         return OSP_OK;
     r->pinged_ns = r->ping_ns = now_ns;
     wire_begin(&r->wire, FRAME_PING);
@@ -387,7 +388,9 @@ static int timeout_ms(const struct worker_client *r)
         return r->start_ns > now_ns ? (int)((r->start_ns - now_ns) / 1000000u) + 1 : 0;
     if (r->worker_state == WORKER_STATE_STOPPING || silence_ns(r, now_ns) > 0)
         return FAST_LOOP_MS;
-    return r->worker_state == WORKER_STATE_DEAD ? -1 : LOOP_MS;
+    if (r->worker_state == WORKER_STATE_DEAD)
+        return -1;
+    return r->has_ranks ? RANKS_LOOP_MS : LOOP_MS;
 }
 
 /* Waits without the lock. Returns the socket's events. */
