@@ -581,6 +581,11 @@ kills: setup build ## Optional: kill the server's worker process KILLS times (1,
 	@KILLS=$(or $(KILLS),1000) TOLD_S=1 $(VENV)/bin/python -m pytest -q -p no:cacheprovider \
 	    tests/http/test_worker.py -k test_killed_in_mid_stream
 
+.PHONY: ranks
+ranks: setup build ## Optional: 200 requests on 1, 2 and 4 CPU ranks, 200 killed or stopped ranks (15 minutes)
+	@RANK_REQUESTS=$(or $(REQUESTS),200) RANK_ROUNDS=$(or $(ROUNDS),100) TOLD_S=1 $(VENV)/bin/python -m pytest -q \
+	    -p no:cacheprovider tests/http/test_ranks.py tests/http/test_ranks_hosts.py
+
 # `make test` has a short form of it (tests/http/test_load.py).
 LOAD_MINUTES ?= 10
 LOAD_OUT     ?= $(BUILD)/load.json

@@ -1,7 +1,7 @@
 /* The exchange of ranks that compute in host memory (backend/exchange.h): sums and gathers over a
  * transport, which is shared memory between ranks of one host (shm_transport.c) and TCP between
- * hosts (tcp_transport.c). A transport swaps pieces of a few hundred kilobytes: every rank gives one
- * and gets those of all. Every wait is bounded. */
+ * hosts (tcp_transport.c). A transport swaps pieces of a few hundred kilobytes: every rank gives
+ * one and gets those of all. Every wait is bounded. */
 #ifndef DIST_HOST_EXCHANGE_H
 #define DIST_HOST_EXCHANGE_H
 

@@ -61,8 +61,9 @@ enum dtype model_kv_dtype(const struct model *m);
 /* Bytes of activations that these limits need, besides the weights. */
 int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);
 
-/* The shape of the largest step of a model, or of a rank with this config, known before a device is opened. counts.n_pages counts the tables
- * of all sequences. The caller sets n_seq_pages and n_threads. */
+/* The shape of the largest step of a model, or of a rank with this config, known before a device is
+ * opened. counts.n_pages counts the tables of all sequences. The caller sets n_seq_pages and
+ * n_threads. */
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
                                    enum dtype kv_dtype, struct device_options options);
 

@@ -32,8 +32,8 @@ struct weight_pieces {
 };
 
 /* How a weight is made whose stored form no device reads: the block types of GGUF, gate and up in
- * two tensors, and a rank's part of a tensor that does not lie together. Its slot has its final dtype and shape from the start, and data while it is
- * loaded (convert.h). */
+ * two tensors, and a rank's part of a tensor that does not lie together. Its slot has its final
+ * dtype and shape from the start, and data while it is loaded (convert.h). */
 struct weight_source {
     size_t slot; /* offset of the slot in struct weights (layer < 0) or struct layer_weights */
     int layer;

@@ -119,8 +119,8 @@ struct model_args {
              "checkpoint); vLLM's fastsafetensors, instanttensor and runai_streamer are read "     \
              "as safetensors (default auto)"),                                                     \
         TEXT_ROW(T, m.options.dummy_shape, "shape", NULL, "NAME",                                  \
-                 "shape of dummy weights: gpt-oss-20b, gpt-oss-120b or osprey-nano (default "      \
-                 "gpt-oss-20b)"),                                                                  \
+                 "shape of dummy weights: gpt-oss-20b, gpt-oss-120b, osprey-nano or "              \
+                 "osprey-nano-8kv (default gpt-oss-20b)"),                                         \
         INT_ROW(T, m.options.dummy_layers, "layers", NULL, 0, 512, "N",                            \
                 "number of layers of dummy weights (default: all layers of the shape)")
 

@@ -88,8 +88,8 @@ static void add_request(struct osp_engine *e, struct osp_request *r)
 }
 
 /* A device that runs steps asynchronously can fail while it is idle, and reports it with the next
- * call; so can other ranks. This call reads a few bytes, so that /health does not call the device well until the next
- * request. False: it has failed. */
+ * call; so can other ranks. This call reads a few bytes, so that /health does not call the device
+ * well until the next request. False: it has failed. */
 static bool check_device(struct osp_engine *e)
 {
     float logprob;
