@@ -168,7 +168,8 @@ static char *find_program(const char *name)
 }
 
 /* In the child of a process with threads: only calls that are safe there. */
-static void exec_program(const char *path, char *const argv[], pid_t parent)
+static void exec_program(const char *path, char *const argv[], char *const variables[],
+                         pid_t parent)
 {
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t none;
@@ -183,20 +184,38 @@ static void exec_program(const char *path, char *const argv[], pid_t parent)
     signal(SIGPIPE, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execv(path, argv);
+    execve(path, argv, variables);
     _exit(EXIT_FAILURE);
 }
 
-enum osp_status process_run(pid_t *pid, char *const argv[])
+/* The environment with more variables, which come first and so count. The strings are borrowed. */
+static char **environment_with(const char *const *variables)
+{
+    size_t n_more = 0, n = 0;
+    char **all;
+
+    while (variables[n_more] != NULL)
+        n_more++;
+    while (environ[n] != NULL)
+        n++;
+    all = mem_new((n_more + n + 1) * sizeof *all);
+    memcpy(all, variables, n_more * sizeof *all);
+    memcpy(all + n_more, environ, n * sizeof *all);
+    return all;
+}
+
+enum osp_status process_run(pid_t *pid, char *const argv[], const char *const *variables)
 {
     const pid_t parent = getpid();
-    char *path = find_program(argv[0]);
+    char *path = find_program(argv[0]), **environment;
 
     if (path == NULL)
         return fail(OSP_ENOTFOUND, "%s is not installed: no folder of PATH has it", argv[0]);
+    environment = environment_with(variables);
     *pid = fork();
     if (*pid == 0)
-        exec_program(path, argv, parent);
+        exec_program(path, argv, environment, parent);
+    free(environment);
     free(path);
     return *pid > 0 ? OSP_OK
                     : fail(OSP_EUNAVAILABLE, "cannot start %s: %s", argv[0], strerror(errno));

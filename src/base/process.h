@@ -23,8 +23,9 @@ int process_socket(void);
 
 /* Starts another program, which is searched in PATH, in a process group of its own, so that Ctrl-C
  * does not reach it. Its standard input and output are /dev/null. It gets SIGTERM when the calling
- * thread ends. OSP_ENOTFOUND: PATH does not have it. For process_reap(). */
-CHECKED enum osp_status process_run(pid_t *pid, char *const argv[]);
+ * thread ends. `variables`, up to NULL, are "NAME=value" in addition to this process's environment.
+ * OSP_ENOTFOUND: PATH does not have it. For process_reap(). */
+CHECKED enum osp_status process_run(pid_t *pid, char *const argv[], const char *const *variables);
 /* This process is killed when its parent ends; for one that process_run()'s program starts. */
 void process_end_with_parent(void);
 

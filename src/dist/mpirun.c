@@ -108,19 +108,19 @@ void mpirun_command_free(char **words)
 
 enum osp_status mpirun_start(pid_t *pid, const struct mpirun_options *opt)
 {
-    char program[PATH_MAX], **words = NULL;
+    char program[PATH_MAX], token[sizeof RANK_TOKEN_VARIABLE + RANK_TOKEN_BYTES], **words = NULL;
+    /* As in a container; otherwise Open MPI refuses to run for root. */
+    const char *const variables[] = {token, "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", NULL};
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     enum osp_status st;
 
     if (n <= 0)
         return fail(OSP_EIO, "/proc/self/exe: %s", strerror(errno));
     program[n] = '\0';
-    if (geteuid() == 0) { /* as in a container; otherwise Open MPI refuses to run */
-        (void)setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-        (void)setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    }
+    snprintf(token, sizeof token, "%s=%s", RANK_TOKEN_VARIABLE, opt->token);
     TRY(mpirun_command(&words, opt, program));
-    st = process_run(pid, words);
+    st = process_run(pid, words, variables);
     if (st == OSP_ENOTFOUND)
         st = fail(OSP_ENOTFOUND, "mpirun is not installed; the ranks are started by Open MPI "
                                  "(Debian, Ubuntu: apt-get install openmpi-bin)");

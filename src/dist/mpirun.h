@@ -13,6 +13,7 @@ struct mpirun_options {
     const char *hosts;    /* separated by commas, this one first; NULL: this one */
     const char *address;  /* of rank 0 */
     const char *argument; /* the word with which this program starts itself as a rank */
+    const char *token;    /* that the ranks show to rank 0 */
 };
 
 /* OSP_EINVAL unless every host gets equally many ranks. */

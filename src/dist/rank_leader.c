@@ -43,7 +43,7 @@ struct rank_peer {
 struct rank_leader {
     struct rank_leader_options options;
     int n_ranks, n_local, listener;
-    char address[RANK_ADDRESS_BYTES];
+    char address[RANK_ADDRESS_BYTES], token[RANK_TOKEN_BYTES];
     struct rank_hello hello; /* of this process */
     struct rank_watch watch;
     struct exchange *exchange;
@@ -55,7 +55,7 @@ struct rank_leader {
 
     pthread_t thread;
     bool has_thread;
-    atomic_bool is_closing, is_watching;
+    atomic_bool is_closing, is_watching, is_ready;
     pthread_mutex_t lock; /* of the peers' beats, and of the launch */
     pthread_cond_t changed;
     bool is_launched;
@@ -165,12 +165,13 @@ static void send_beats(struct rank_leader *l)
 
 static void find_silent(struct rank_leader *l)
 {
+    const int limit_ms = atomic_load(&l->is_ready) ? SILENT_MS : LOADING_MS;
     char what[64];
 
     for (int r = 1; r < l->n_ranks; r++) {
         const uint64_t silent_ns = clock_ns() - l->peers[r].heard_ns;
 
-        if (silent_ns < (uint64_t)SILENT_MS * 1000000u)
+        if (silent_ns < (uint64_t)limit_ms * 1000000u)
             continue;
         snprintf(what, sizeof what, "has given no sign of life for %.1f s",
                  (double)silent_ns * 1e-9);
@@ -209,7 +210,8 @@ static void launch(struct rank_leader *l)
     const struct mpirun_options opt = {.n_ranks = l->n_ranks,
                                        .hosts = l->options.hosts,
                                        .address = l->address,
-                                       .argument = l->options.argument};
+                                       .argument = l->options.argument,
+                                       .token = l->token};
     enum osp_status st = OSP_OK;
     pid_t pid = 0;
 
@@ -283,13 +285,10 @@ static void *leader_main(void *arg)
 
 /* ---- ranks join ---- */
 
-static void make_token(void)
+static void make_token(struct rank_leader *l)
 {
-    char token[RANK_TOKEN_BYTES];
-
-    snprintf(token, sizeof token, "%016llx%016llx", (unsigned long long)rng_entropy(),
+    snprintf(l->token, sizeof l->token, "%016llx%016llx", (unsigned long long)rng_entropy(),
              (unsigned long long)rng_entropy());
-    (void)setenv(RANK_TOKEN_VARIABLE, token, 1);
 }
 
 /* One host: a Unix socket without a file. Several: a free port of the first host. */
@@ -297,9 +296,11 @@ static enum osp_status listen_for_ranks(struct rank_leader *l)
 {
     char host[RANK_ADDRESS_BYTES - 8], address[RANK_ADDRESS_BYTES];
 
-    if (l->options.address != NULL)
+    if (l->options.address != NULL) {
+        snprintf(l->token, sizeof l->token, "%s", rank_token());
         return rank_listen(&l->listener, l->options.address, l->address);
-    make_token();
+    }
+    make_token(l);
     mpirun_first_host(host, sizeof host, l->options.hosts);
     if (l->options.hosts == NULL)
         snprintf(address, sizeof address, "@osprey-%016llx", (unsigned long long)rng_entropy());
@@ -358,7 +359,8 @@ static enum osp_status take_connection(struct rank_leader *l, int fd)
     struct rank_peer *p;
     int *slot;
 
-    if (rank_receive_join(fd, &join, l->n_ranks) != OSP_OK || join.connection == CONNECTION_MESH) {
+    if (rank_receive_join(fd, &join, l->n_ranks, l->token) != OSP_OK ||
+        join.connection == CONNECTION_MESH) {
         log_warn("%s", fail_message());
         close(fd);
         return OSP_OK;
@@ -473,7 +475,7 @@ static enum osp_status open_exchange(struct rank_leader *l)
         TRY(rank_send(l->peers[r].control, RANK_WELCOME, &w, sizeof w, ANSWER_MS_MAX, NULL));
     }
     if (l->region == NULL)
-        TRY(mesh_accept(l->listener, 1, l->n_ranks, sockets));
+        TRY(mesh_accept(l->listener, 1, l->n_ranks, l->token, sockets));
     for (int r = 1; r < l->n_ranks; r++) {
         st = rank_expect(l->peers[r].control, RANK_EXCHANGE_READY, NULL, 0, ANSWER_MS_MAX);
         if (st != OSP_OK) {
@@ -641,6 +643,7 @@ enum osp_status rank_leader_wait_ready(struct rank_leader *l)
 
     for (int r = 1; r < l->n_ranks; r++)
         TRY(wait_ready(l, r));
+    atomic_store(&l->is_ready, true);
 out:
     return st;
 }

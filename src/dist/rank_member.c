@@ -29,7 +29,7 @@ struct rank_member {
     _Atomic uint64_t step_ns;
     pthread_t thread;
     bool has_thread;
-    atomic_bool is_closing;
+    atomic_bool is_closing, is_ready;
 };
 
 /* ---- the exchange ---- */
@@ -62,7 +62,7 @@ static enum osp_status open_mesh(struct rank_member *m, const struct rank_welcom
     for (int r = 0; r < m->rank; r++)
         TRY(rank_connect_as(&sockets[r], r == 0 ? address : w->mesh[r], m->rank, CONNECTION_MESH,
                             ANSWER_MS_MAX));
-    TRY(mesh_accept(m->listener, m->rank + 1, w->n_ranks, sockets));
+    TRY(mesh_accept(m->listener, m->rank + 1, w->n_ranks, rank_token(), sockets));
 out:
     return st;
 }
@@ -130,7 +130,8 @@ static void *pulse_main(void *arg)
                 note_fault(m, "has ended");
             heard_ns = clock_ns();
         }
-        if (clock_ns() - heard_ns > (uint64_t)SILENT_MS * 1000000u)
+        if (clock_ns() - heard_ns >
+            (uint64_t)(atomic_load(&m->is_ready) ? SILENT_MS : LOADING_MS) * 1000000u)
             note_fault(m, "has given no sign of life");
     }
     rank_message_release(&beat);
@@ -225,6 +226,8 @@ out:
 enum osp_status rank_member_send(struct rank_member *m, enum rank_message_kind kind,
                                  const void *data, size_t n_bytes)
 {
+    if (kind == RANK_READY)
+        atomic_store(&m->is_ready, true);
     return rank_send(m->control, kind, data, n_bytes, ANSWER_MS_MAX, &m->watch.has_fault);
 }
 

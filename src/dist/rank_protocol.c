@@ -64,11 +64,11 @@ enum osp_status rank_hello_make(struct rank_hello *out, int n_ranks, int mesh_po
     return hash_program(&out->build);
 }
 
-static void put_token(char out[RANK_TOKEN_BYTES])
+const char *rank_token(void)
 {
     const char *token = getenv(RANK_TOKEN_VARIABLE);
 
-    snprintf(out, RANK_TOKEN_BYTES, "%s", token != NULL ? token : "");
+    return token != NULL ? token : "";
 }
 
 struct rank_join rank_join_make(int rank, enum rank_connection connection)
@@ -79,28 +79,28 @@ struct rank_join rank_join_make(int rank, enum rank_connection connection)
     j.version = RANK_PROTOCOL_VERSION;
     j.rank = rank;
     j.connection = connection;
-    put_token(j.token);
+    snprintf(j.token, sizeof j.token, "%s", rank_token());
     return j;
 }
 
-bool rank_join_is_valid(const struct rank_join *j, int n_ranks)
+bool rank_join_is_valid(const struct rank_join *j, int n_ranks, const char *token)
 {
-    char token[RANK_TOKEN_BYTES] = "";
+    char own[RANK_TOKEN_BYTES] = "";
     unsigned char differs = 0;
 
-    put_token(token);
+    snprintf(own, sizeof own, "%s", token);
     for (int i = 0; i < RANK_TOKEN_BYTES; i++) /* in the same time wherever they differ */
-        differs |= (unsigned char)(token[i] ^ j->token[i]);
+        differs |= (unsigned char)(own[i] ^ j->token[i]);
     return differs == 0 && j->version == RANK_PROTOCOL_VERSION && j->rank > 0 &&
            j->rank < n_ranks && j->connection >= 0 && j->connection < N_CONNECTIONS;
 }
 
-enum osp_status rank_receive_join(int fd, struct rank_join *out, int n_ranks)
+enum osp_status rank_receive_join(int fd, struct rank_join *out, int n_ranks, const char *token)
 {
     enum osp_status st;
 
     TRY(rank_expect(fd, RANK_JOIN, out, sizeof *out, ANSWER_MS_MAX));
-    if (!rank_join_is_valid(out, n_ranks))
+    if (!rank_join_is_valid(out, n_ranks, token))
         st = fail(OSP_EFORMAT,
                   "a program that is no rank of this start has connected (rank %d of %d)",
                   out->rank, n_ranks);
@@ -126,7 +126,7 @@ out:
     return st;
 }
 
-enum osp_status mesh_accept(int listener, int first, int n_ranks, int *sockets)
+enum osp_status mesh_accept(int listener, int first, int n_ranks, const char *token, int *sockets)
 {
     int n_missing = n_ranks - first;
     enum osp_status st = OSP_OK;
@@ -136,7 +136,7 @@ enum osp_status mesh_accept(int listener, int first, int n_ranks, int *sockets)
         int fd;
 
         TRY(rank_accept(&fd, listener, ANSWER_MS_MAX));
-        st = rank_receive_join(fd, &join, n_ranks);
+        st = rank_receive_join(fd, &join, n_ranks, token);
         if (st != OSP_OK || join.connection != CONNECTION_MESH || join.rank < first ||
             sockets[join.rank] >= 0) {
             close(fd);

@@ -13,6 +13,7 @@ enum {
     START_MS_MAX = 60000,  /* for all ranks to join: mpirun over ssh to slow hosts */
     ANSWER_MS_MAX = 10000, /* for one message while they start */
     BEAT_MS = 100,         /* between two heartbeats of a rank */
+    LOADING_MS = 5000,     /* the same while a rank opens its part: much memory is moved then */
     SILENT_MS = 500,       /* without a heartbeat: the rank is stopped, or its host is gone */
     PAUSED_MS = 300        /* this process itself did not run for so long: silence does not count */
 };
@@ -58,17 +59,21 @@ struct rank_beat {
 /* Describes this process. OSP_EIO: the program's own file cannot be read. */
 CHECKED enum osp_status rank_hello_make(struct rank_hello *out, int n_ranks, int mesh_port);
 struct rank_join rank_join_make(int rank, enum rank_connection connection);
-/* Whether the join is one of this version with this process's token. */
-bool rank_join_is_valid(const struct rank_join *j, int n_ranks);
+/* The token of this process's environment; "": there is none. */
+const char *rank_token(void);
+/* Whether the join is one of this version with this token. */
+bool rank_join_is_valid(const struct rank_join *j, int n_ranks, const char *token);
 
 /* Receives the connection's first message. */
-CHECKED enum osp_status rank_receive_join(int fd, struct rank_join *out, int n_ranks);
+CHECKED enum osp_status rank_receive_join(int fd, struct rank_join *out, int n_ranks,
+                                          const char *token);
 /* Connects to the address and sends the join. */
 CHECKED enum osp_status rank_connect_as(int *out, const char *address, int rank,
                                         enum rank_connection connection, int timeout_ms);
 
 /* Accepts connections of the ranks [first, n_ranks) for the exchange into sockets[rank]. */
-CHECKED enum osp_status mesh_accept(int listener, int first, int n_ranks, int *sockets);
+CHECKED enum osp_status mesh_accept(int listener, int first, int n_ranks, const char *token,
+                                    int *sockets);
 void sockets_close(int *sockets, int n);
 
 #endif

@@ -8,6 +8,7 @@ much else may run on the machine, `make ranks` holds it.
 import concurrent.futures
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -28,6 +29,8 @@ ROUNDS = int(os.environ.get("RANK_ROUNDS", "2"))
 TOLD_S = float(os.environ.get("TOLD_S", "8"))
 NANO = ["--device", "cpu", "-t", "1", "--served-model-name", "osprey-nano"]
 EIGHT_HEADS = [*NANO, "--load-format", "dummy", "--shape", "osprey-nano-8kv"]  # for up to eight ranks
+
+NANO_FOLDER = pathlib.Path(__file__).resolve().parents[2] / "models" / "osprey-nano"
 
 needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed")
 
@@ -297,6 +300,27 @@ def test_another_build_is_refused(tmp_path):
     assert result.returncode == 1
     assert re.search(r"rank 1 \(.*\) runs another build of osprey than rank 0", result.stderr), result.stderr
     other.communicate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs a mount namespace")
+def test_other_files_are_refused(tmp_path):
+    """The same path on another host, with other weights: here a namespace in which it is another folder."""
+    other, model = tmp_path / "other", tmp_path / "model"
+    shutil.copytree(NANO_FOLDER, model)
+    made = run("quantize", str(model), "--mxfp4-layers", "qkv", str(other))
+    assert made.returncode == 0, made.stderr
+    port = free_port()
+    inside = f'mount --bind {other} {model} && exec "$0" "$@"'
+    rank = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", inside, PROGRAM, "serve", *NANO, *ranks(2)],
+        env={**os.environ, **torchrun(1, 2, port)},
+        stderr=subprocess.DEVNULL,
+    )
+    result = run("serve", str(model), "--port", "0", *NANO, *ranks(2), environment=torchrun(0, 2, port))
+    rank.kill()
+    rank.wait()
+    assert result.returncode == 1
+    assert re.search(r"rank 1 \(.*\): .*model has other weights than the model of rank 0", result.stderr), result.stderr
 
 
 @pytest.mark.parametrize(

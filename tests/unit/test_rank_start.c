@@ -155,16 +155,14 @@ static void test_joins(void **state)
     (void)state;
     setenv(RANK_TOKEN_VARIABLE, "secret", 1);
     j = rank_join_make(1, CONNECTION_PULSE);
-    assert_true(rank_join_is_valid(&j, 2));
-    assert_false(rank_join_is_valid(&j, 1));
+    assert_true(rank_join_is_valid(&j, 2, "secret"));
+    assert_false(rank_join_is_valid(&j, 1, "secret"));
+    assert_false(rank_join_is_valid(&j, 2, "secre"));
+    assert_false(rank_join_is_valid(&j, 2, ""));
     j.version++;
-    assert_false(rank_join_is_valid(&j, 2));
-    setenv(RANK_TOKEN_VARIABLE, "other", 1);
-    j = rank_join_make(1, CONNECTION_PULSE);
-    setenv(RANK_TOKEN_VARIABLE, "secret", 1);
-    assert_false(rank_join_is_valid(&j, 2));
+    assert_false(rank_join_is_valid(&j, 2, "secret"));
     j = rank_join_make(0, CONNECTION_CONTROL); /* rank 0 does not join itself */
-    assert_false(rank_join_is_valid(&j, 2));
+    assert_false(rank_join_is_valid(&j, 2, "secret"));
 }
 
 static void test_model_frame(void **state)

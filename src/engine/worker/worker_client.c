@@ -131,6 +131,7 @@ static struct worker_client *worker_client_new(const struct osp_model_options *o
     r->silence_ms = opt->worker_silence_ms > 0 ? opt->worker_silence_ms
                     : r->has_ranks             ? SILENCE_MS_RANKS
                                                : SILENCE_MS_DEFAULT;
+    r->opening_silence_ms = r->silence_ms > SILENCE_MS_DEFAULT ? r->silence_ms : SILENCE_MS_DEFAULT;
     r->wake[0] = r->wake[1] = -1;
     r->wire.fd = -1;
     r->pidfd = -1;

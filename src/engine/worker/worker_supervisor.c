@@ -305,11 +305,12 @@ static void reset_silence(struct worker_client *r, uint64_t now_ns)
 static const char *find_fault(const struct worker_client *r, uint64_t now_ns)
 {
     static _Thread_local char why[OSP_REASON_BYTES];
+    const int limit_ms = r->has_ranks && !r->engine_is_open ? r->opening_silence_ms : r->silence_ms;
     uint64_t silent_ns = silence_ns(r, now_ns);
 
     if (silent_ns > MS(OVERDUE_MS) && process_is_ending(r->pid))
         return "it has ended unexpectedly";
-    if (silent_ns > MS(r->silence_ms)) {
+    if (silent_ns > MS(limit_ms)) {
         snprintf(why, sizeof why, "it gave no sign of life for %.1f s", (double)silent_ns * 1e-9);
         return why;
     }
