@@ -1,10 +1,12 @@
 #include "dist/mpirun.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -12,7 +14,58 @@
 #include "base/process.h"
 #include "dist/rank_protocol.h"
 
-enum { WORDS_MAX = 32, HOSTS_BYTES_MAX = 1 << 16 };
+enum {
+    WORDS_MAX = 32,
+    HOSTS_BYTES_MAX = 1 << 16,
+    FOLDERS_OPEN_MAX = 16 /* while a tree is removed */
+};
+
+/* ---- the folder ---- */
+
+void mpirun_folder(char out[MPIRUN_FOLDER_BYTES], pid_t server)
+{
+    const char *base = getenv("TMPDIR");
+
+    if (base == NULL || base[0] == '\0' || strlen(base) > MPIRUN_FOLDER_BYTES / 2)
+        base = "/tmp";
+    snprintf(out, MPIRUN_FOLDER_BYTES, "%s/osprey-ranks-%d-%d", base, (int)geteuid(), (int)server);
+}
+
+/* Whether it is a folder of this user that others cannot write. */
+static bool is_own_folder(const char *path)
+{
+    struct stat s;
+
+    return lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() &&
+           (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+static enum osp_status make_folder(const char *path)
+{
+    if (mkdir(path, S_IRWXU) == 0 || (errno == EEXIST && is_own_folder(path)))
+        return OSP_OK;
+    return fail(OSP_EIO, "cannot make the folder %s for mpirun's files: %s", path, strerror(errno));
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *at)
+{
+    (void)s;
+    (void)type;
+    (void)at;
+    (void)remove(path); /* mpirun, which is ending, may remove it, too */
+    return 0;
+}
+
+void mpirun_clean(pid_t server)
+{
+    char path[MPIRUN_FOLDER_BYTES];
+
+    mpirun_folder(path, server);
+    if (is_own_folder(path))
+        (void)nftw(path, remove_one, FOLDERS_OPEN_MAX, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- the command ---- */
 
 static int count_hosts(const char *hosts)
 {
@@ -82,6 +135,9 @@ enum osp_status mpirun_command(char ***out, const struct mpirun_options *opt, co
         words[n++] = mem_strdup("--host");
         words[n++] = host_list(opt);
     }
+    words[n++] = mem_strdup("--mca");
+    words[n++] = mem_strdup("orte_local_tmpdir_base");
+    words[n++] = mem_strdup(opt->folder);
     words[n++] = mem_strdup("--oversubscribe"); /* a rank is a process, not a core */
     words[n++] = mem_strdup("--bind-to");       /* ranks bind their threads themselves */
     words[n++] = mem_strdup("none");
@@ -119,6 +175,7 @@ enum osp_status mpirun_start(pid_t *pid, const struct mpirun_options *opt)
         return fail(OSP_EIO, "/proc/self/exe: %s", strerror(errno));
     program[n] = '\0';
     snprintf(token, sizeof token, "%s=%s", RANK_TOKEN_VARIABLE, opt->token);
+    TRY(make_folder(opt->folder));
     TRY(mpirun_command(&words, opt, program));
     st = process_run(pid, words, variables);
     if (st == OSP_ENOTFOUND)

@@ -14,6 +14,7 @@ struct mpirun_options {
     const char *address;  /* of rank 0 */
     const char *argument; /* the word with which this program starts itself as a rank */
     const char *token;    /* that the ranks show to rank 0 */
+    const char *folder;   /* for Open MPI's files: mpirun_folder() */
 };
 
 /* OSP_EINVAL unless every host gets equally many ranks. */
@@ -25,6 +26,13 @@ CHECKED enum osp_status mpirun_start(pid_t *pid, const struct mpirun_options *op
 CHECKED enum osp_status mpirun_command(char ***out, const struct mpirun_options *opt,
                                        const char *program);
 void mpirun_command_free(char **words);
+
+/* The folder for mpirun's own files on this host, below $TMPDIR or /tmp, of the server with this
+ * process id. A mpirun that is ended leaves some of them. */
+enum { MPIRUN_FOLDER_BYTES = 256 };
+void mpirun_folder(char out[MPIRUN_FOLDER_BYTES], pid_t server);
+/* Removes that folder, if this user owns it. For the server, which outlives its ranks. */
+void mpirun_clean(pid_t server);
 
 /* The first of the hosts, "" for NULL. */
 void mpirun_first_host(char *out, size_t n_bytes, const char *hosts);

@@ -207,14 +207,17 @@ static void watch_ranks(struct rank_leader *l, uint64_t *sent_ns)
 
 static void launch(struct rank_leader *l)
 {
+    char folder[MPIRUN_FOLDER_BYTES];
     const struct mpirun_options opt = {.n_ranks = l->n_ranks,
                                        .hosts = l->options.hosts,
                                        .address = l->address,
                                        .argument = l->options.argument,
-                                       .token = l->token};
+                                       .token = l->token,
+                                       .folder = folder};
     enum osp_status st = OSP_OK;
     pid_t pid = 0;
 
+    mpirun_folder(folder, getppid()); /* the server removes it */
     if (l->options.address == NULL)
         st = mpirun_start(&pid, &opt);
     pthread_mutex_lock(&l->lock);

@@ -86,7 +86,7 @@ static void test_wrong_variables(void **state)
 static void check_command(const char *hosts, int n_ranks, const char *const *want)
 {
     const struct mpirun_options opt = {
-        .n_ranks = n_ranks, .hosts = hosts, .address = "a:1", .argument = "--rank"};
+        .n_ranks = n_ranks, .hosts = hosts, .address = "a:1", .argument = "--rank", .folder = "/f"};
     char **words;
     int n = 0;
 
@@ -103,15 +103,18 @@ static void test_mpirun_command(void **state)
 
     (void)state;
     check_command(NULL, 4,
-                  (const char *[]){"mpirun", "-q", "--mca", "plm", "isolated", "--oversubscribe",
-                                   "--bind-to", "none", "-x", "OSPREY_RANK_TOKEN", "-n", "3",
-                                   "/bin/osprey", "--rank", "a:1", NULL});
+                  (const char *[]){"mpirun", "-q", "--mca", "plm", "isolated", "--mca",
+                                   "orte_local_tmpdir_base", "/f", "--oversubscribe", "--bind-to",
+                                   "none", "-x", "OSPREY_RANK_TOKEN", "-n", "3", "/bin/osprey",
+                                   "--rank", "a:1", NULL});
     check_command("a,b", 4,
-                  (const char *[]){"mpirun", "-q", "--host", "a:1,b:2", "--oversubscribe",
-                                   "--bind-to", "none", "-x", "OSPREY_RANK_TOKEN", "-n", "3",
-                                   "/bin/osprey", "--rank", "a:1", NULL});
+                  (const char *[]){"mpirun", "-q", "--host", "a:1,b:2", "--mca",
+                                   "orte_local_tmpdir_base", "/f", "--oversubscribe", "--bind-to",
+                                   "none", "-x", "OSPREY_RANK_TOKEN", "-n", "3", "/bin/osprey",
+                                   "--rank", "a:1", NULL});
     check_command("a,b", 2,
-                  (const char *[]){"mpirun", "-q", "--host", "b:1", "--oversubscribe", "--bind-to",
+                  (const char *[]){"mpirun", "-q", "--host", "b:1", "--mca",
+                                   "orte_local_tmpdir_base", "/f", "--oversubscribe", "--bind-to",
                                    "none", "-x", "OSPREY_RANK_TOKEN", "-n", "1", "/bin/osprey",
                                    "--rank", "a:1", NULL});
     assert_int_equal(mpirun_check(&odd), OSP_EINVAL);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "dist/mpirun.h"
 #include "engine/worker/worker_client_internal.h"
 #include "engine/worker/wire_fields.h"
 #include "engine/worker/worker.h"
@@ -241,6 +242,8 @@ static void start(struct worker_client *r)
 
     r->start_ns = r->received_ns = clock_ns();
     r->pinged_ns = r->ping_ns = 0;
+    if (r->has_ranks)
+        mpirun_clean(getpid()); /* of ranks that have failed */
     st = process_start(&r->pid, &socket, WORKER_ARGUMENT);
     if (st != OSP_OK) {
         snprintf(r->reason, sizeof r->reason, "%.*s", OSP_REASON_BYTES - 1, fail_message());
@@ -456,6 +459,8 @@ void *worker_supervise(void *arg)
     r->restarts_counted_ns = clock_ns();
     while (!(r->quits && r->worker_state == WORKER_STATE_DEAD))
         turn(r);
+    if (r->has_ranks)
+        mpirun_clean(getpid());
     pthread_mutex_unlock(&r->lock);
     return NULL;
 }
