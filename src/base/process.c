@@ -261,6 +261,16 @@ int process_descriptor(pid_t pid)
 #endif
 }
 
+void process_kill(int descriptor)
+{
+#ifdef SYS_pidfd_send_signal
+    if (descriptor >= 0)
+        (void)syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, NULL, 0);
+#else
+    (void)descriptor;
+#endif
+}
+
 bool process_is_ending(pid_t pid)
 {
     char path[32], *text = NULL, state = 0;

@@ -32,6 +32,7 @@ enum {
 
 struct rank_peer {
     int control, pulse;
+    int process; /* process_descriptor(); -1: on another host */
     struct rank_hello hello;
     bool has_hello;
     uint64_t heard_ns;
@@ -71,15 +72,12 @@ struct rank_leader {
 
 static void note_fault(struct rank_leader *l, int r, const char *what)
 {
-    const struct rank_peer *p = &l->peers[r];
-
     if (atomic_load(&l->watch.has_fault) || !atomic_load(&l->is_watching))
         return;
     snprintf(l->watch.fault, sizeof l->watch.fault, "%s %s", l->watch.names[r], what);
     atomic_store(&l->watch.has_fault, true);
     log_error("%s", l->watch.fault);
-    if (strcmp(p->hello.machine, l->hello.machine) == 0)
-        (void)kill(p->hello.pid, SIGKILL); /* a stopped process does not end by itself */
+    process_kill(l->peers[r].process); /* a stopped process does not end by itself */
 }
 
 static struct rank_beat own_beat(struct rank_leader *l)
@@ -349,6 +347,8 @@ static enum osp_status take_hello(struct rank_leader *l, int r)
     snprintf(l->watch.names[r], sizeof l->watch.names[r], "rank %d (%.50s, process %d)", r, host,
              p->hello.pid);
     p->has_hello = true;
+    if (strcmp(p->hello.machine, l->hello.machine) == 0)
+        p->process = process_descriptor(p->hello.pid);
     TRY(check_hello(l, r));
 out:
     return st;
@@ -514,7 +514,7 @@ static struct rank_leader *leader_new(const struct rank_leader_options *opt)
     l->n_ranks = opt->n_ranks;
     l->listener = l->region_fd = -1;
     for (int r = 0; r < RANKS_MAX; r++)
-        l->peers[r].control = l->peers[r].pulse = -1;
+        l->peers[r].control = l->peers[r].pulse = l->peers[r].process = -1;
     pthread_mutex_init(&l->lock, NULL);
     condition_init(&l->changed);
     return l;
@@ -574,6 +574,7 @@ void rank_leader_close(struct rank_leader *l)
     for (int r = 1; r < l->n_ranks; r++) {
         sockets_close(&l->peers[r].control, 1);
         sockets_close(&l->peers[r].pulse, 1);
+        sockets_close(&l->peers[r].process, 1);
     }
     exchange_close(l->exchange);
     if (l->region != NULL)

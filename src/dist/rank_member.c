@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +13,12 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/process.h"
 #include "dist/rank_address.h"
 
 struct rank_member {
     int rank, n_local;
-    pid_t leader; /* process of rank 0; 0: it is on another host */
+    int leader; /* process_descriptor() of rank 0; -1: it is on another host */
     int control, pulse, listener;
     struct rank_watch watch;
     struct exchange *exchange;
@@ -94,8 +94,7 @@ static void note_fault(struct rank_member *m, const char *what)
 {
     snprintf(m->watch.fault, sizeof m->watch.fault, "%s %s", m->watch.names[0], what);
     atomic_store(&m->watch.has_fault, true);
-    if (m->leader != 0)
-        (void)kill(m->leader, SIGKILL);    /* a stopped process does not end by itself */
+    process_kill(m->leader);               /* a stopped process does not end by itself */
     (void)shutdown(m->control, SHUT_RDWR); /* ends a wait for the next message */
 }
 
@@ -157,7 +156,8 @@ static enum osp_status join(struct rank_member *m, const char *address, int n_ra
     if (w->n_ranks <= m->rank || w->n_ranks > RANKS_MAX)
         st = fail(OSP_EFORMAT, "rank 0 has %d ranks, and this is rank %d", w->n_ranks, m->rank);
     m->n_local = w->n_local;
-    m->leader = w->transport == TRANSPORT_SHM ? w->region_pid : 0;
+    if (w->transport == TRANSPORT_SHM)
+        m->leader = process_descriptor(w->region_pid);
 out:
     return st;
 }
@@ -170,7 +170,7 @@ enum osp_status rank_member_open(struct rank_member **out, const char *address, 
     enum osp_status st;
 
     m->rank = rank;
-    m->control = m->pulse = m->listener = -1;
+    m->control = m->pulse = m->listener = m->leader = -1;
     TRY(join(m, address, n_ranks, &w, timeout_ms));
     TRY(open_exchange(m, &w, address));
     TRY(rank_send(m->control, RANK_EXCHANGE_READY, NULL, 0, ANSWER_MS_MAX, NULL));
@@ -199,6 +199,7 @@ void rank_member_close(struct rank_member *m)
     sockets_close(&m->control, 1);
     sockets_close(&m->pulse, 1);
     sockets_close(&m->listener, 1);
+    sockets_close(&m->leader, 1);
     rank_message_release(&m->message);
     free(m);
 }
