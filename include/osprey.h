@@ -132,6 +132,7 @@ struct osp_model_options {
     /* "HOST:PORT" at which rank 0 waits for ranks that something else starts (osp_rank_get()).
      * NULL: they are started by mpirun. */
     const char *rank_address;
+    int local_ranks; /* with rank_address: ranks that share this host's memory; 0: all */
     /* Options that the device alone has, such as {"moe-tile", "64x128"}; osp_device_option_get() of
      * osprey_tools.h lists them. A name or value that the device does not have is refused before
      * anything is loaded. If a name occurs twice, the last value counts; a name of this list
@@ -166,6 +167,7 @@ struct osp_rank {
     int rank, n_ranks;
     const char *started_by; /* "srun"; NULL: none of them */
     const char *address;    /* of rank 0: "HOST:PORT"; "": the variables do not tell */
+    int n_local;            /* ranks on this host; 0: the variables do not tell */
 };
 /* OSP_EINVAL: the variables make no sense. The strings are valid until the thread's next call. */
 OSP_API enum osp_status osp_rank_get(struct osp_rank *out);

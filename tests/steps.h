@@ -81,7 +81,7 @@ static inline struct model *steps_open(const char *path, int n_threads, int n_ro
 
 static inline void steps_poison_mem(struct model *m, const struct mem *mem)
 {
-    static char poison[1 << 16];
+    static _Thread_local char poison[1 << 16]; /* ranks of a test are threads */
     size_t n;
 
     memset(poison, 0xFF, sizeof poison);

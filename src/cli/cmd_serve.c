@@ -303,6 +303,7 @@ static enum osp_status run_as_rank(struct serve_args *args, bool *is_rank)
                     "%s does not tell where rank 0 is: set MASTER_ADDR to its host name",
                     rank.started_by);
     opt->rank_address = mem_strdup(rank.address);
+    opt->local_ranks = rank.n_local;
     *is_rank = rank.rank > 0;
     if (*is_rank)
         st = osp_rank_run();

@@ -13,13 +13,31 @@ struct launcher {
     const char *name, *rank, *size;
     const char *host;  /* variable with the host of rank 0; NULL: none */
     const char *hosts; /* variable with a list of Slurm's hosts, the first of which has rank 0 */
+    const char *local; /* variable with the number of ranks on this host; NULL: none */
+    bool is_alone;     /* a rank has its host for itself */
 };
 
 static const struct launcher LAUNCHERS[] = {
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "MASTER_ADDR", NULL},
-    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_ADDR", NULL},
-    {"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", "LWS_LEADER_ADDRESS", NULL},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL, "SLURM_STEP_NODELIST"},
+    {.name = "mpirun",
+     .rank = "OMPI_COMM_WORLD_RANK",
+     .size = "OMPI_COMM_WORLD_SIZE",
+     .host = "MASTER_ADDR",
+     .local = "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {.name = "torchrun",
+     .rank = "RANK",
+     .size = "WORLD_SIZE",
+     .host = "MASTER_ADDR",
+     .local = "LOCAL_WORLD_SIZE"},
+    {.name = "LeaderWorkerSet",
+     .rank = "LWS_WORKER_INDEX",
+     .size = "LWS_GROUP_SIZE",
+     .host = "LWS_LEADER_ADDRESS",
+     .is_alone = true},
+    {.name = "srun",
+     .rank = "SLURM_PROCID",
+     .size = "SLURM_STEP_NUM_TASKS",
+     .hosts = "SLURM_STEP_NODELIST",
+     .local = "SLURM_STEP_TASKS_PER_NODE"},
 };
 enum { N_LAUNCHERS = sizeof LAUNCHERS / sizeof LAUNCHERS[0] };
 
@@ -91,6 +109,15 @@ out:
     return st;
 }
 
+/* Slurm's list "4(x2),3" counts as 4: the ranks of the first host. */
+static int count_local(const struct launcher *l, rank_getenv_fn *get, void *ctx, int n_ranks)
+{
+    const char *text = l->local != NULL ? get(ctx, l->local) : NULL;
+    const long n = l->is_alone ? 1 : text != NULL ? strtol(text, NULL, 10) : 0;
+
+    return n >= 1 && n <= n_ranks ? (int)n : 0;
+}
+
 static enum osp_status read_launcher(struct rank_env *out, const struct launcher *l,
                                      rank_getenv_fn *get, void *ctx)
 {
@@ -99,6 +126,7 @@ static enum osp_status read_launcher(struct rank_env *out, const struct launcher
     *out = (struct rank_env){.started_by = l->name};
     TRY(read_number(&out->n_ranks, l->size, get(ctx, l->size), 1, RANKS_MAX));
     TRY(read_number(&out->rank, l->rank, get(ctx, l->rank), 0, out->n_ranks - 1));
+    out->n_local = count_local(l, get, ctx, out->n_ranks);
     TRY(find_address(out, l, get, ctx));
 out:
     return st;

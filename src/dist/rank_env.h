@@ -11,6 +11,7 @@ enum { RANK_PORT_DEFAULT = 29500 }; /* as in torchrun */
 
 struct rank_env {
     int rank, n_ranks;
+    int n_local;                      /* ranks on this host; 0: the variables do not tell */
     const char *started_by;           /* "mpirun" */
     char address[RANK_ADDRESS_BYTES]; /* of rank 0; "": the variables do not tell */
 };

@@ -18,6 +18,8 @@ int ranks_on_this_host(const struct osp_model_options *opt)
 {
     int n_hosts = 1;
 
+    if (opt->rank_address != NULL && opt->local_ranks > 0)
+        return opt->local_ranks;
     for (const char *c = opt->rank_hosts; c != NULL && *c != '\0'; c++)
         n_hosts += *c == ',';
     return ranks_wanted(opt) / n_hosts > 0 ? ranks_wanted(opt) / n_hosts : 1;

@@ -62,6 +62,32 @@ static void test_launchers(void **state)
                2, "");
 }
 
+static int n_local(const char *const *variables)
+{
+    struct rank_env env;
+    bool found;
+
+    assert_int_equal(rank_env_read(&found, &env, get_from, (void *)(uintptr_t)variables), OSP_OK);
+    return env.n_local;
+}
+
+static void test_local_ranks(void **state)
+{
+    (void)state;
+    assert_int_equal(n_local((const char *[]){"RANK", "3", "WORLD_SIZE", "4", NULL}), 0);
+    assert_int_equal(
+        n_local((const char *[]){"RANK", "3", "WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "2", NULL}),
+        2);
+    assert_int_equal(
+        n_local((const char *[]){"RANK", "3", "WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "9", NULL}),
+        0);
+    assert_int_equal(
+        n_local((const char *[]){"LWS_WORKER_INDEX", "1", "LWS_GROUP_SIZE", "4", NULL}), 1);
+    assert_int_equal(n_local((const char *[]){"SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "8",
+                                              "SLURM_STEP_TASKS_PER_NODE", "4(x2)", NULL}),
+                     4);
+}
+
 static void test_wrong_variables(void **state)
 {
     static const char *const wrong[][5] = {
@@ -253,7 +279,8 @@ static void test_wait_word(void **state)
     assert_true(wait_word_has(&w, UINT32_MAX));
 }
 
-UNIT_MAIN(cmocka_unit_test(test_launchers), cmocka_unit_test(test_wrong_variables),
-          cmocka_unit_test(test_mpirun_command), cmocka_unit_test(test_messages),
-          cmocka_unit_test(test_joins), cmocka_unit_test(test_model_frame),
-          cmocka_unit_test(test_pages), cmocka_unit_test(test_wait_word))
+UNIT_MAIN(cmocka_unit_test(test_launchers), cmocka_unit_test(test_local_ranks),
+          cmocka_unit_test(test_wrong_variables), cmocka_unit_test(test_mpirun_command),
+          cmocka_unit_test(test_messages), cmocka_unit_test(test_joins),
+          cmocka_unit_test(test_model_frame), cmocka_unit_test(test_pages),
+          cmocka_unit_test(test_wait_word))

@@ -199,7 +199,8 @@ enum osp_status osp_rank_get(struct osp_rank *out)
         *out = (struct osp_rank){.rank = env.rank,
                                  .n_ranks = env.n_ranks,
                                  .started_by = env.started_by,
-                                 .address = env.address};
+                                 .address = env.address,
+                                 .n_local = env.n_local};
 out:
     return st;
 }
