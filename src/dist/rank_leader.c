@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -354,6 +355,24 @@ out:
     return st;
 }
 
+static bool is_closed(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* A rank that ended while others were still missing joins again, as another process. */
+static void forget_ended(struct rank_peer *p)
+{
+    if ((p->control < 0 || !is_closed(p->control)) && (p->pulse < 0 || !is_closed(p->pulse)))
+        return;
+    sockets_close(&p->control, 1);
+    sockets_close(&p->pulse, 1);
+    sockets_close(&p->process, 1);
+    p->has_hello = false;
+}
+
 /* A connection that is none of a rank's is closed and logged: the address may be reachable by
  * others. */
 static enum osp_status take_connection(struct rank_leader *l, int fd)
@@ -369,6 +388,7 @@ static enum osp_status take_connection(struct rank_leader *l, int fd)
         return OSP_OK;
     }
     p = &l->peers[join.rank];
+    forget_ended(p);
     slot = join.connection == CONNECTION_CONTROL ? &p->control : &p->pulse;
     if (*slot >= 0) {
         close(fd);

@@ -285,6 +285,34 @@ def test_memory_by_rank():
     assert "rank 1 " in run("validate", *ranks(2)).stdout
 
 
+def test_a_rank_that_ends_while_others_are_missing(start_server):
+    """Rank 2 is late; meanwhile the process of rank 1 is killed, and joins again."""
+    port = free_port()
+    first = start_rank(torchrun(1, 4, port), *EIGHT_HEADS, *ranks(4))
+    begun = []
+    thread = threading.Thread(
+        target=lambda: begun.append(start_server(*EIGHT_HEADS, *ranks(4), environment=torchrun(0, 4, port)))
+    )
+    thread.start()
+    wait_until(lambda: connections(port) >= 2, "rank 1 has joined", 30)
+    killed = children(first.pid)[0]
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: children(first.pid) not in ([], [killed]) and connections(port) >= 2, "it has joined again", 30)
+    others = [start_rank(torchrun(rank, 4, port), *EIGHT_HEADS, *ranks(4)) for rank in (2, 3)]
+    thread.join(60)
+    answer(begun[0], QUESTION)
+    assert begun[0].stop() == 0, begun[0].log
+    for one in [first, *others]:
+        assert one.wait(20) == 0
+        one.communicate()
+
+
+def connections(port):
+    """Established connections to the port, from the side that listens."""
+    fields = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
+    return sum(f[1].endswith(f":{port:04X}") and f[3] == "01" for f in fields)
+
+
 def test_another_build_is_refused(tmp_path):
     changed = tmp_path / "osprey"
     shutil.copy(PROGRAM, changed)
