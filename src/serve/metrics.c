@@ -180,14 +180,13 @@ static void put_engine(struct buf *out, const struct metrics_data *f, const char
       "How much longer a step takes on a rank than on the fastest one, in the last second.",       \
       r->late_seconds)
 
-/* Nothing where the model is not divided. */
+/* No samples where the model is not divided. */
 static void put_ranks(struct buf *out, const struct metrics_data *f, const char *labels)
 {
     const struct osp_rank_metrics *r;
 
 #define PUT(metric, type, text, value)                                                             \
-    if (f->engine.n_ranks > 0)                                                                     \
-        put_help(out, metric, type, text);                                                         \
+    put_help(out, metric, type, text);                                                             \
     for (int i = 0; i < f->engine.n_ranks; i++) {                                                  \
         r = &f->engine.ranks[i];                                                                   \
         buf_printf(out, "%s{%s,rank=\"%d\",process=\"", metric, labels, i);                        \

@@ -167,7 +167,7 @@ def test_a_host_that_does_not_answer(hosts):
     program, environment = hosts
     result = subprocess.run(
         [program, "serve", *NANO, *ranks(2), "--hosts", f"{A},10.199.77.99", "--port", "0"],
-        env={**os.environ, **environment, "OMPI_MCA_plm_rsh_agent": environment["OMPI_MCA_plm_rsh_agent"] + " -o ConnectTimeout=2"},
+        env={**os.environ, "OMPI_MCA_plm_rsh_agent": environment["OMPI_MCA_plm_rsh_agent"] + " -o ConnectTimeout=2"},
         capture_output=True,
         text=True,
         timeout=50,
