@@ -1,8 +1,8 @@
 """A model that is divided among processes on CPUs (tensor parallelism), as clients of the server see it.
 
-RANK_REQUESTS, RANK_ROUNDS: how many requests are compared, and how often a rank of 2, and then of 4, is killed
-or stopped (8 and 2; `make ranks` takes 200 and 100). TOLD_S: how long clients may wait for what they are promised within a second: here
-much else may run on the machine, `make ranks` holds it.
+RANK_REQUESTS, RANK_ROUNDS: how many requests are compared, and how often a rank of 2, and then of 4, is killed or
+stopped (8 and 2; `make ranks` takes 200 and 100). TOLD_S: how long clients may wait for what they are promised within
+a second: here much else may run on the machine, `make ranks` holds it.
 """
 
 import concurrent.futures
