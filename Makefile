@@ -168,7 +168,8 @@ GPU_FAULT := $(BUILD)/tests/gpu_fault.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
-FILTERS   := measure_streams read_messages dequantize print_logits print_draft measure_drafts
+FILTERS   := measure_streams read_messages dequantize print_logits print_draft measure_drafts \
+             measure_exchange
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
 HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))
@@ -580,6 +581,11 @@ test-compat: build $(CHECKS) $(COMPAT_VENV)/stamp $(COMPAT_VENV)-clients/stamp #
 kills: setup build ## Optional: kill the server's worker process KILLS times (1,000) during streams
 	@KILLS=$(or $(KILLS),1000) TOLD_S=1 $(VENV)/bin/python -m pytest -q -p no:cacheprovider \
 	    tests/http/test_worker.py -k test_killed_in_mid_stream
+
+.PHONY: ranks
+ranks: setup build ## Optional: 200 requests on 1, 2 and 4 CPU ranks, 200 killed or stopped ranks (15 minutes)
+	@RANK_REQUESTS=$(or $(REQUESTS),200) RANK_ROUNDS=$(or $(ROUNDS),100) TOLD_S=1 $(VENV)/bin/python -m pytest -q \
+	    -p no:cacheprovider tests/http/test_ranks.py tests/http/test_ranks_hosts.py
 
 # `make test` has a short form of it (tests/http/test_load.py).
 LOAD_MINUTES ?= 10

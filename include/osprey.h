@@ -88,7 +88,7 @@ struct osp_model_options {
      * without a checkpoint. `path` is then not used. Without `tokenizer` the bundled model's
      * tokenizer is used, so that only its ids have text and are sampled. */
     const char *load_format;
-    const char *dummy_shape;   /* "gpt-oss-20b" (default), "gpt-oss-120b", "osprey-nano" */
+    const char *dummy_shape;   /* "gpt-oss-20b" (default), "gpt-oss-120b", "osprey-nano", .. */
     int dummy_layers;          /* layers of the shape; 0: all */
     osp_progress_fn *progress; /* called while loading; may be NULL */
     void *progress_ctx;
@@ -123,7 +123,19 @@ struct osp_model_options {
      * this process. */
     const char *worker;
     int worker_restarts_max; /* within ten minutes, after which the engine stays dead; 0: 10 */
-    int worker_silence_ms;   /* the worker is killed after this time without a message; 0: 4000 */
+    /* The worker is killed after this time without a message; 0: 4000, with several ranks 500. */
+    int worker_silence_ms;
+    /* Tensor parallelism: the model is divided among so many processes (ranks). The worker is rank
+     * 0, whatever `worker` is; see docs/ranks.md. A number that does not fit the model is refused
+     * with those that do. 0: 1. */
+    int tensor_parallel_size;
+    /* Hosts of the ranks, separated by commas, this one first: mpirun starts the ranks of others
+     * over ssh. NULL: all ranks on this host. */
+    const char *rank_hosts;
+    /* "HOST:PORT" at which rank 0 waits for ranks that something else starts (osp_rank_get()).
+     * NULL: they are started by mpirun. */
+    const char *rank_address;
+    int local_ranks; /* with rank_address: ranks that share this host's memory; 0: all */
     /* Options that the device alone has, such as {"moe-tile", "64x128"}; osp_device_option_get() of
      * osprey_tools.h lists them. A name or value that the device does not have is refused before
      * anything is loaded. If a name occurs twice, the last value counts; a name of this list
@@ -151,6 +163,20 @@ OSP_API void osp_model_close(struct osp_model *model);
  * that was started as a worker it runs the worker and returns the exit status; otherwise it returns
  * -1 at once. */
 OSP_API int osp_worker_main(int argc, char **argv);
+
+/* Which rank of several this process was started as by mpirun, srun, torchrun or a
+ * LeaderWorkerSet. Without one of these it is rank 0 of 1. */
+struct osp_rank {
+    int rank, n_ranks;
+    const char *started_by; /* "srun"; NULL: none of them */
+    const char *address;    /* of rank 0: "HOST:PORT"; "": the variables do not tell */
+    int n_local;            /* ranks on this host; 0: the variables do not tell */
+};
+/* OSP_EINVAL: the variables make no sense. The strings are valid until the thread's next call. */
+OSP_API enum osp_status osp_rank_get(struct osp_rank *out);
+/* For a process that was started as a rank above 0: runs the rank, starts it again when it fails,
+ * and returns OSP_OK when rank 0 ends the model. */
+OSP_API enum osp_status osp_rank_run(void);
 /* The strings are owned by the model. */
 OSP_API void osp_model_get_info(const struct osp_model *model, struct osp_model_info *out);
 
@@ -373,12 +399,25 @@ struct osp_histogram {
     double sum;
 };
 
+enum { OSP_RANKS_MAX = 16 };
+
+/* A rank, since it started. */
+struct osp_rank_metrics {
+    char name[96];                     /* "rank 1 (node-a, process 4711)" */
+    int64_t n_steps, n_bytes;          /* n_bytes: given to other ranks */
+    double step_seconds, wait_seconds; /* in steps, and of that waiting for other ranks */
+    /* A step takes so much longer on it than on the fastest rank, in the last second with steps. */
+    double late_seconds;
+};
+
 struct osp_engine_metrics {
     int64_t n_stopped, n_length, n_canceled, n_failed; /* requests, by how they ended */
     int64_t n_refused;                                 /* with OSP_EBUSY */
     /* Backlog in seconds at the recent token rate; 0 = not measured yet. */
     double backlog_seconds;
     struct osp_histogram histograms[OSP_N_HISTOGRAMS];
+    int n_ranks; /* 0: the model is not divided */
+    struct osp_rank_metrics ranks[OSP_RANKS_MAX];
 };
 OSP_API void osp_engine_get_metrics(const struct osp_engine *engine,
                                     struct osp_engine_metrics *out);

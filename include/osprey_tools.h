@@ -17,8 +17,16 @@ struct osp_validate_options {
     const char *kv_cache_dtype;                             /* as in osp_model_options */
     const char *device; /* whose free memory is reported; as in osp_model_options */
     bool read_all;      /* also read every byte (detects a failing disk, fills the page cache) */
+    int tensor_parallel_size; /* as in osp_model_options: memory by rank is reported */
     osp_progress_fn *progress;
     void *progress_ctx;
+};
+
+/* The part of one rank of a divided model, with the memory that it needs. */
+struct osp_validate_rank {
+    int n_heads, n_kv_heads, expert_width, vocab_size;
+    int64_t weight_bytes; /* which it reads of the files */
+    int64_t kv_cache_bytes, activation_bytes, total_bytes;
 };
 
 /* Properties of a checkpoint and the memory that serving it needs. */
@@ -37,6 +45,8 @@ struct osp_validate_report {
     int64_t host_available_bytes;
     int64_t device_available_bytes; /* host memory for a device that uses it */
     char kv_cache_dtype[16];        /* "bf16" */
+    int n_ranks;                    /* 0: the model is not divided */
+    struct osp_validate_rank ranks[OSP_RANKS_MAX];
 };
 
 /* Opens, checks every header, name, shape and size, the config and the tokenizer. */

@@ -81,7 +81,7 @@ static inline struct model *steps_open(const char *path, int n_threads, int n_ro
 
 static inline void steps_poison_mem(struct model *m, const struct mem *mem)
 {
-    static char poison[1 << 16];
+    static _Thread_local char poison[1 << 16]; /* ranks of a test are threads */
     size_t n;
 
     memset(poison, 0xFF, sizeof poison);
@@ -136,7 +136,7 @@ static inline void steps_fill(const struct model *m, struct batch *b, const stru
         const int end = steps_pages(c->seq->n_done + c->n_rows);
         const size_t pool = m->pages[g].size_bytes;
         const int64_t page_bytes =
-            model_page_bytes(model_config(m), (enum page_group)g, m->kv_dtype);
+            model_page_bytes(&m->checkpoint.config, (enum page_group)g, m->kv_dtype);
 
         seq->first_page[g] = first;
         seq->table[g] = *n_pages;

@@ -14,7 +14,7 @@ stamp=$2
 run_packages="gcc make libc6-dev pkg-config libuv1-dev libssl-dev libllhttp-dev|node-llhttp
               libjansson-dev libedit-dev libcurl4-openssl-dev"
 test_packages="$run_packages libcmocka-dev clang clang-format-14|clang-format python3 python3-venv
-               openssl"
+               openssl openmpi-bin"
 # The NEON kernels are also tested on other processors, by a cross compiler and an emulator.
 [ "$(uname -m)" = aarch64 ] ||
     test_packages="$test_packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"

@@ -22,9 +22,11 @@ struct rope {
 struct embed_rmsnorm_args {
     struct tensor x;     /* (T, C) f32: the residual stream */
     struct tensor y;     /* (T, C) f32: rmsnorm of x with the first layer's input norm */
-    struct tensor table; /* (V, C) */
+    struct tensor table; /* (V, C), or this rank's rows of it */
     struct tensor norm;  /* (C) */
     float eps;
+    int first_id; /* the id of the table's first row */
+    bool is_part; /* tokens without a row here are those of other ranks */
 };
 struct attn_qkv_args {
     struct tensor q;       /* (T, H*D) f32, rotated */
@@ -78,6 +80,7 @@ struct experts_args {
     struct tensor b_down; /* (E, C) */
     float limit;          /* clamp of SwiGLU, 7 */
     float alpha;          /* 1.702 */
+    int slice_units;      /* of the sum: units of 64 columns; see backend/residual_sum.h */
     struct tensor units;  /* (T*A, F) f32: workspace, gated units grouped by expert */
     struct tensor parts;  /* (T*A, C) f32: workspace, outputs before the MoE combine; not all
                            * devices use it */
@@ -85,7 +88,8 @@ struct experts_args {
 struct logits_args {
     struct tensor logits; /* (R, V) f32, of the rows that samples[] names, in order */
     struct tensor y;      /* (T, C) f32, after the final norm */
-    struct tensor head;   /* (V, C) */
+    struct tensor head;   /* (V, C), or this rank's rows of it */
+    int first_id;         /* the id of the head's first row */
 };
 struct sample_args {
     struct tensor tokens; /* (R) i32: out; negative: an enum sample_failure */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/device_options.h"
+#include "backend/exchange.h"
 #include "backend/program.h"
 #include "backend/random_weights.h"
 #include "base/probe.h"
@@ -22,6 +23,7 @@ struct backend_options {
     const char *cpu_affinity; /* of the host threads (base/bind.h); NULL: they are not bound */
     bool is_eager;            /* no graphs: every step launches every kernel by itself */
     struct device_options device_options; /* valid until open() returns */
+    struct exchange *exchange; /* with the other ranks; borrowed; NULL: there is one rank */
 };
 
 struct device_info {
@@ -70,6 +72,7 @@ struct step_shape {
     int n_layers;
     int n_seq_pages; /* in the tables of one sequence, of all groups */
     int n_threads;   /* host threads that compute; 0 = all usable CPUs */
+    int n_ranks;     /* that the model is divided among; 0 and 1: one. The shape is a rank's */
     enum dtype kv_dtype;
     struct device_options device_options; /* as for open(); valid during the call */
 };

@@ -109,7 +109,7 @@ static void fit_embed_rmsnorm(const struct embed_rmsnorm_args *a, const struct b
 {
     assert(fits(&a->x, b->n_rows) && fits(&a->y, b->n_rows));
     for (int i = 0; i < b->n_rows; i++)
-        assert(BATCH_TOKENS(b)[i] < a->table.dim[0]);
+        assert(a->is_part || BATCH_TOKENS(b)[i] < a->table.dim[0]);
 }
 
 static void check_attn_qkv(const struct attn_qkv_args *a)
@@ -205,7 +205,8 @@ static void check_experts(const struct experts_args *a)
     assert(is_matrix(&a->b_up, n_experts, 2 * unit_width));
     assert(is_stack(&a->w_down, n_experts, width, unit_width));
     assert(is_matrix(&a->b_down, n_experts, width));
-    assert(n_active * slices_of(unit_width, EXPERT_SLICE_UNITS) <= RESIDUAL_PARTIALS_MAX);
+    assert(a->slice_units > 0);
+    assert(n_active * slices_of(unit_width, a->slice_units) <= RESIDUAL_PARTIALS_MAX);
 }
 
 static void fit_experts(const struct experts_args *a, const struct batch *b)
@@ -219,8 +220,9 @@ static void fit_experts(const struct experts_args *a, const struct batch *b)
 
 static void check_logits(const struct logits_args *a)
 {
-    assert(is_rows(&a->logits, a->head.dim[0]) && is_rows(&a->y, a->head.dim[1]));
-    assert(is_matrix(&a->head, a->logits.dim[1], a->y.dim[1]));
+    assert(is_rows(&a->logits, a->logits.dim[1]) && is_rows(&a->y, a->head.dim[1]));
+    assert(is_matrix(&a->head, a->head.dim[0], a->y.dim[1]) && a->first_id >= 0);
+    assert(a->first_id + a->head.dim[0] <= a->logits.dim[1]);
 }
 
 static void fit_logits(const struct logits_args *a, const struct batch *b)

@@ -283,9 +283,25 @@ static enum rows_needed rows_of(const struct program *p, int i)
     return ROWS_SAMPLED;
 }
 
+static enum exchange_kind exchange_of(enum stage stage)
+{
+    switch (stage) {
+    case STAGE_embed_rmsnorm: /* every rank has the rows of some tokens, and zeros for others */
+    case STAGE_attn_out:
+    case STAGE_experts:
+        return EXCHANGE_SUM;
+    case STAGE_logits:
+        return EXCHANGE_GATHER;
+    default:
+        return EXCHANGE_NONE;
+    }
+}
+
 /* Walks backwards from the last op: the rows that an op must compute depend on its readers. */
 void program_end(struct program *p)
 {
     for (int i = p->n_ops - 1; i >= 0; i--)
         p->ops[i].rows = rows_of(p, i);
+    for (int i = 0; i < p->n_ops && p->n_ranks > 1; i++)
+        p->ops[i].exchange = exchange_of(p->ops[i].stage);
 }

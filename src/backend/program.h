@@ -52,13 +52,21 @@ enum rows_needed {
     ROWS_SAMPLED /* those that the samples of the batch name */
 };
 
+/* What follows a stage where the model is divided among ranks (exchange.h). */
+enum exchange_kind {
+    EXCHANGE_NONE,
+    EXCHANGE_SUM,   /* its outputs are partial sums over ranks */
+    EXCHANGE_GATHER /* its outputs are columns of a row, of which every rank has a part */
+};
+
 enum { NO_LAYER = -1 };
 
 struct program_op {
     enum stage stage;
-    int layer;             /* from 0; NO_LAYER before and after the layers */
-    enum rows_needed rows; /* set by program_end() */
-    union stage_args args; /* tensors have ids and no addresses; see program_args() */
+    int layer;                   /* from 0; NO_LAYER before and after the layers */
+    enum rows_needed rows;       /* set by program_end() */
+    enum exchange_kind exchange; /* likewise; EXCHANGE_NONE with one rank */
+    union stage_args args;       /* tensors have ids and no addresses; see program_args() */
 };
 
 struct program_tensor {
@@ -74,6 +82,7 @@ struct program {
     struct program_tensor *tensors; /* (n_tensors): the tensor with id i is tensors[i - 1] */
     int n_ops, n_tensors;
     int ops_capacity, tensors_capacity;
+    int n_ranks; /* that run it together; 0 and 1: one. Set before program_end() */
 };
 
 /* Appends a stage to a program, which starts as {0}. Two tensors are the same if address, dtype,

@@ -15,8 +15,9 @@
  * Rounding to nearest has ties, which depend on the sum so far.
  *
  * attn_out has a slice for each key/value head, and gate 1. The experts have slices of
- * EXPERT_SLICE_UNITS units; their partials are those of all selected experts. The bias belongs to
- * slice 0; other slices have none.
+ * expert_slice_units() units; their partials are those of all selected experts. The bias belongs to
+ * slice 0; other slices have none. With several ranks, each has the slices of its key/value heads,
+ * and slice j of the experts belongs to rank j mod N.
  *
  * The CPU follows this. On CUDA the experts' sums of decode rows have slices and units of their own
  * (cuda/common/expert_sums.h); attn_out and prefill rows add float32 numbers in a fixed order.
@@ -34,7 +35,8 @@
 
 enum {
     SLICE_UNIT_COLUMNS = 64,
-    EXPERT_SLICE_UNITS = 3, /* 2,880 columns: 15 equal slices */
+    EXPERT_SLICE_UNITS = 3,  /* at most; 2,880 columns: 15 equal slices */
+    EXPERT_SLICES_LEAST = 8, /* of small models, as far as there are units */
     RESIDUAL_PARTIALS_MAX = 127
 };
 
@@ -56,6 +58,15 @@ static inline HOST_DEVICE int slices_of(int64_t n_columns, int n_units)
     const int64_t n = (int64_t)n_units * SLICE_UNIT_COLUMNS;
 
     return (int)((n_columns + n - 1) / n);
+}
+
+/* Units in a slice of an expert's F columns. A small model has shorter slices, so that several
+ * ranks have some of each. */
+static inline HOST_DEVICE int expert_slice_units(int64_t expert_width)
+{
+    const int n = slice_units(expert_width, EXPERT_SLICES_LEAST);
+
+    return n < EXPERT_SLICE_UNITS ? n : EXPERT_SLICE_UNITS;
 }
 
 /* A sum of partials. */

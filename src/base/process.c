@@ -150,6 +150,82 @@ out:
     return st;
 }
 
+/* The first executable file of this name in PATH; free with free(), NULL: there is none. */
+static char *find_program(const char *name)
+{
+    const char *at = getenv("PATH");
+
+    for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ':')) {
+        char *path;
+
+        n = strcspn(at, ":");
+        path = mem_printf("%.*s/%s", (int)n, at, name);
+        if (n > 0 && access(path, X_OK) == 0)
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
+/* In the child of a process with threads: only calls that are safe there. */
+static void exec_program(const char *path, char *const argv[], char *const variables[],
+                         pid_t parent)
+{
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        dup2(null, STDOUT_FILENO) < 0)
+        _exit(EXIT_FAILURE);
+    for (int i = 0; i < N_PARENTS_SIGNALS; i++)
+        signal(PARENTS_SIGNALS[i], SIG_DFL); /* a worker ignores them */
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(path, argv, variables);
+    _exit(EXIT_FAILURE);
+}
+
+/* The environment with more variables, which come first and so count. The strings are borrowed. */
+static char **environment_with(const char *const *variables)
+{
+    size_t n_more = 0, n = 0;
+    char **all;
+
+    while (variables[n_more] != NULL)
+        n_more++;
+    while (environ[n] != NULL)
+        n++;
+    all = mem_new((n_more + n + 1) * sizeof *all);
+    memcpy(all, variables, n_more * sizeof *all);
+    memcpy(all + n_more, environ, n * sizeof *all);
+    return all;
+}
+
+enum osp_status process_run(pid_t *pid, char *const argv[], const char *const *variables)
+{
+    const pid_t parent = getpid();
+    char *path = find_program(argv[0]), **environment;
+
+    if (path == NULL)
+        return fail(OSP_ENOTFOUND, "%s is not installed: no folder of PATH has it", argv[0]);
+    environment = environment_with(variables);
+    *pid = fork();
+    if (*pid == 0)
+        exec_program(path, argv, environment, parent);
+    free(environment);
+    free(path);
+    return *pid > 0 ? OSP_OK
+                    : fail(OSP_EUNAVAILABLE, "cannot start %s: %s", argv[0], strerror(errno));
+}
+
+void process_end_with_parent(void)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 void process_open_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -182,6 +258,16 @@ int process_descriptor(pid_t pid)
 #else
     (void)pid;
     return -1;
+#endif
+}
+
+void process_kill(int descriptor)
+{
+#ifdef SYS_pidfd_send_signal
+    if (descriptor >= 0)
+        (void)syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, NULL, 0);
+#else
+    (void)descriptor;
 #endif
 }
 

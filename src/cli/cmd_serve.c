@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/process.h"
 #include "cli/options/commands.h"
 #include "cli/options/log_level.h"
@@ -73,6 +74,7 @@ static const struct option_row OPTIONS[] = {
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
     MODEL_WORKER_ROWS(T, model),
+    MODEL_RANK_ROWS(T, model),
     MODEL_DRAFT_ROWS(T, model),
     SAMPLING_ROWS(T, sampling, "-s", "; applies to requests that do not set it"),
     TEXT_ROW(T, effort, "reasoning-effort",
@@ -280,11 +282,43 @@ out:
     return st;
 }
 
+/* With several ranks that mpirun, srun, torchrun or a LeaderWorkerSet has started, the first one
+ * serves, and the others wait for it. *is_rank: this was one of them, and has ended. */
+static enum osp_status run_as_rank(struct serve_args *args, bool *is_rank)
+{
+    struct osp_model_options *opt = &args->model.options;
+    struct osp_rank rank;
+    enum osp_status st;
+
+    *is_rank = false;
+    if (opt->tensor_parallel_size <= 1)
+        return OSP_OK;
+    TRY(osp_rank_get(&rank));
+    if (rank.n_ranks == 1)
+        return OSP_OK;
+    if (rank.n_ranks != opt->tensor_parallel_size)
+        return fail(OSP_EINVAL, "--tensor-parallel-size is %d, but %s has started %d processes",
+                    opt->tensor_parallel_size, rank.started_by, rank.n_ranks);
+    if (opt->rank_hosts != NULL)
+        return fail(OSP_EINVAL, "--hosts: %s has started the ranks already", rank.started_by);
+    if (rank.address[0] == '\0')
+        return fail(OSP_EINVAL,
+                    "%s does not tell where rank 0 is: set MASTER_ADDR to its host name",
+                    rank.started_by);
+    opt->rank_address = mem_strdup(rank.address);
+    opt->local_ranks = rank.n_local;
+    *is_rank = rank.rank > 0;
+    if (*is_rank)
+        st = osp_rank_run();
+out:
+    return st;
+}
+
 static int cmd_serve(int argc, char **argv)
 {
     struct serve_args args = DEFAULTS;
     struct positional_args positional;
-    bool forced = false;
+    bool forced = false, is_rank;
 
     if (options_parse(&command_serve, argc, argv, &args, &positional) != OSP_OK ||
         log_level_set(args.log_level, args.quiet) != OSP_OK ||
@@ -292,6 +326,10 @@ static int cmd_serve(int argc, char **argv)
         return command_fail(EXIT_USAGE, fail_message());
     if (!args.core_dumps)
         process_forbid_core_dumps(); /* the worker process inherits the limit */
+    if (run_as_rank(&args, &is_rank) != OSP_OK)
+        return command_fail(EXIT_FAILURE, osp_error());
+    if (is_rank)
+        return EXIT_SUCCESS;
     return serve(&args, &positional, &forced) == OSP_OK ? 0
                                                         : command_fail(EXIT_FAILURE, osp_error());
 }
@@ -302,6 +340,8 @@ static const struct command_example EXAMPLES[] = {
     {"osprey serve", "serve the bundled model on http://127.0.0.1:8000"},
     {"osprey serve openai/gpt-oss-20b --pull", "download a model if it is not there, and serve it"},
     {"osprey serve gpt-oss-20b --port 8080 -c 32768 -np 4", "serve a checkpoint, with limits"},
+    {"osprey serve gpt-oss-120b --tensor-parallel-size 2 --hosts a,b",
+     "divide a model among two hosts"},
     {"OSPREY_API_KEY=secret osprey serve --host 0.0.0.0", "serve the network, with an API key"},
     {NULL, NULL},
 };

@@ -20,6 +20,7 @@ struct validate_args {
 static const struct option_row OPTIONS[] = {
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
+    MODEL_RANK_SIZE_ROW(T, model),
     TEXT_ROW(T, model.options.device, "device", NULL, "NAME",
              "device to describe and check: auto, cpu or cuda (default auto)"),
     TEXT_ROW(T, model.options.cpu_features, "cpu-features", NULL, "ISA",
@@ -78,6 +79,43 @@ static void print_bytes(const char *text, int64_t n_bytes)
     printf("%-30s %s\n", text, format_bytes(human, (double)n_bytes));
 }
 
+/* The part of each rank and its memory. */
+static void print_ranks(const struct osp_validate_report *r)
+{
+    char weights[16], kv[16], activations[16], total[16];
+
+    for (int i = 0; i < r->n_ranks; i++) {
+        const struct osp_validate_rank *k = &r->ranks[i];
+
+        printf("rank %-25d %d of %d key/value heads, %d of %d expert columns, %d of %d vocabulary "
+               "rows\n",
+               i, k->n_kv_heads, r->n_kv_heads, k->expert_width, r->expert_width, k->vocab_size,
+               r->vocab_size);
+        printf("%-30s %s of weights, %s of KV cache, %s of activations: %s\n", "",
+               format_bytes(weights, (double)k->weight_bytes),
+               format_bytes(kv, (double)k->kv_cache_bytes),
+               format_bytes(activations, (double)k->activation_bytes),
+               format_bytes(total, (double)k->total_bytes));
+    }
+}
+
+static void print_json_ranks(const struct osp_validate_report *r)
+{
+    if (r->n_ranks == 0)
+        return;
+    printf(",\"ranks\":[");
+    for (int i = 0; i < r->n_ranks; i++) {
+        const struct osp_validate_rank *k = &r->ranks[i];
+
+        printf("%s{\"n_heads\":%d,\"n_kv_heads\":%d,\"expert_width\":%d,\"vocab_size\":%d,"
+               "\"weight_bytes\":%" PRId64 ",\"kv_cache_bytes\":%" PRId64
+               ",\"activation_bytes\":%" PRId64 ",\"total_bytes\":%" PRId64 "}",
+               i > 0 ? "," : "", k->n_heads, k->n_kv_heads, k->expert_width, k->vocab_size,
+               k->weight_bytes, k->kv_cache_bytes, k->activation_bytes, k->total_bytes);
+    }
+    putchar(']');
+}
+
 static void print_text(const struct osp_validate_report *r, const struct validate_device *device)
 {
     printf("%-30s %s\n", "layout", r->layout);
@@ -87,6 +125,7 @@ static void print_text(const struct osp_validate_report *r, const struct validat
 #define REPORT_PRINT(member, text, kind) print_##kind(text, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
+    print_ranks(r);
     validate_device_print(device);
     puts(r->total_bytes <= r->device_available_bytes
              ? "The checkpoint is complete and can be served on this machine."
@@ -102,6 +141,7 @@ static void print_json(const struct osp_validate_report *r, const struct validat
 #define REPORT_PRINT(member, text, kind) printf(",\"" #member "\":%" PRId64, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
+    print_json_ranks(r);
     validate_device_print_json(device);
     puts("}");
 }
@@ -117,6 +157,7 @@ static enum osp_status validate(const struct validate_args *args,
         .n_seqs_max = args->model.options.n_seqs_max,
         .n_batch_tokens_max = args->model.options.n_batch_tokens_max,
         .device = args->model.options.device,
+        .tensor_parallel_size = args->model.options.tensor_parallel_size,
         .read_all = args->read_all,
         .progress = progress_show,
         .progress_ctx = &progress,
@@ -159,6 +200,7 @@ static const struct command_example EXAMPLES[] = {
     {"osprey validate gpt-oss-20b-Q8_0.gguf --read-all",
      "the same of a GGUF file, its types, and every value"},
     {"osprey validate --device cuda", "describe the GPU and its kernels, and check their results"},
+    {"osprey validate gpt-oss-120b --tensor-parallel-size 4", "memory of each of four ranks"},
     {"osprey validate gpt-oss-20b -c 131072 -np 4", "memory for four requests of maximum length"},
     {NULL, NULL},
 };

@@ -15,10 +15,12 @@
 #include "engine/memory/host_memory.h"
 #include "engine/memory/kv_dtype.h"
 #include "engine/memory/memory_table.h"
+#include "engine/rank_start.h"
 #include "engine/worker/worker_client.h"
 #include "engine/chat/completion_cache.h"
 #include "model/dummy.h"
 #include "model/quantize.h"
+#include "model/shard.h"
 
 /* The tokenizer's absolute path, for a worker with another folder. A path too long is left
  * empty. */
@@ -77,9 +79,28 @@ out:
     return st;
 }
 
-/* draft: an opened draft head, or empty. */
+/* A rank's part of the shape, and of this host's memory. */
+static enum osp_status plan_rank(struct memory_request *request, struct gptoss_config *part,
+                                 const struct gptoss_config *c, const struct osp_model_options *opt)
+{
+    const int n_ranks = ranks_wanted(opt);
+    enum osp_status st;
+
+    *part = *c;
+    TRY(shard_check(c, n_ranks));
+    shard_config(part, c, (struct shard){0, n_ranks});
+    if (n_ranks == 1)
+        return OSP_OK;
+    request->info.allowed_bytes /= ranks_on_this_host(opt);
+    request->n_threads = ranks_threads(opt, ranks_on_this_host(opt));
+out:
+    return st;
+}
+
+/* file_bytes, parts_of: with several ranks, of rank 0's part. draft: an opened draft head, or empty;
+ * NULL: none. */
 static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_options *opt,
-                                   const struct gptoss_config *c, int64_t file_bytes,
+                                   const struct gptoss_config *whole, int64_t file_bytes,
                                    const struct weights_report *parts_of,
                                    const struct draft_files *draft)
 {
@@ -93,12 +114,18 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         .n_threads = opt->n_threads,
         .device_options = device_settings_options(&m->device_settings),
     };
+    struct gptoss_config part, *const c = &part;
     struct quantize_sizes sizes;
     unsigned mxfp4_layers;
     enum osp_status st;
 
-    TRY(model_config_check(c));
+    if (m->part != NULL) {
+        m->plan = m->part->plan;
+        return OSP_OK;
+    }
+    TRY(model_config_check(whole));
     TRY(device_memory_get(&request.info, opt->device, opt->gpu_memory_utilization));
+    TRY(plan_rank(&request, &part, whole, opt));
     request.is_gpu = request.info.gpu.total_bytes > 0;
     request.step_bytes = backend_find(opt->device)->step_bytes;
     TRY(kv_dtype_choose(&request.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
@@ -121,6 +148,32 @@ static bool is_dummy(const struct osp_model_options *opt)
 static const char *dummy_shape_of(const struct osp_model_options *opt)
 {
     return opt->dummy_shape != NULL ? opt->dummy_shape : "gpt-oss-20b";
+}
+
+/* The exchange of this rank; NULL: there is one rank. On rank 0, the others are started first. */
+static enum osp_status join_ranks(struct osp_model *m, const struct osp_model_options *opt,
+                                  const struct model_source *source, struct exchange **out,
+                                  int *n_local)
+{
+    const uint64_t fingerprint = source != NULL ? checkpoint_fingerprint(&source->checkpoint) : 0;
+    enum osp_status st = OSP_OK;
+
+    *out = NULL;
+    *n_local = 1;
+    if (ranks_wanted(opt) == 1)
+        return OSP_OK;
+    if (m->part != NULL) {
+        *out = m->part->exchange;
+        *n_local = m->part->n_local;
+        return fingerprint == m->part->fingerprint
+                   ? OSP_OK
+                   : fail(OSP_EFORMAT, "%s has other weights than the model of rank 0", m->path);
+    }
+    TRY(ranks_start(m, opt, fingerprint));
+    *out = rank_leader_exchange(m->ranks);
+    *n_local = rank_leader_local(m->ranks);
+out:
+    return st;
 }
 
 /* Takes `source` and `draft` over, as model_open() does; NULL: generated weights, no draft head. */
@@ -152,10 +205,15 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .progress_ctx = opt->progress_ctx,
     };
 
+    int n_local;
     enum osp_status st;
 
     memcpy(mo.n_pages, m->plan.n_pages, sizeof mo.n_pages);
+    TRY(join_ranks(m, opt, source, &mo.exchange, &n_local));
+    mo.n_threads = ranks_threads(opt, n_local);
     TRY(model_open(&m->model, &mo));
+    if (m->ranks != NULL)
+        TRY(rank_leader_wait_ready(m->ranks));
 out:
     return st;
 }
@@ -244,6 +302,23 @@ out:
     return st;
 }
 
+/* A rank plans with the bytes of its own part. */
+static enum osp_status plan_source(struct osp_model *m, const struct osp_model_options *opt,
+                                   const struct model_source *source,
+                                   const struct draft_files *draft)
+{
+    const struct shard shard = {0, ranks_wanted(opt)};
+    struct weights_report report = source->report;
+    enum osp_status st;
+
+    if (shard.n_ranks > 1)
+        TRY(shard_report(&source->weights, &source->checkpoint, shard, &report));
+    TRY(plan_memory(m, opt, &source->checkpoint.config, weights_report_bytes(&report), &report,
+                    draft));
+out:
+    return st;
+}
+
 /* A worker's parent needs the config alone, and opens the files to report what is wrong with them
  * before it starts a worker; the worker opens and binds them for itself. */
 static enum osp_status open_source(struct model_source *out, struct draft_files *draft,
@@ -256,11 +331,15 @@ static enum osp_status open_source(struct model_source *out, struct draft_files 
     else
         TRY(model_source_open(out, m->path));
     TRY(check_load_format(&out->checkpoint.config, out->checkpoint.path, opt->load_format));
+    TRY(shard_check(&out->checkpoint.config, ranks_wanted(opt)));
+    if (opt->draft_model != NULL && ranks_wanted(opt) > 1)
+        TRY(fail(OSP_EUNSUPPORTED,
+                 "a draft head and tensor parallelism cannot be combined yet: leave out the draft "
+                 "model (method ngram works with ranks), or use one rank"));
     if (opt->draft_model != NULL)
         TRY(open_draft(draft, opt->draft_model, &out->checkpoint.config));
     if (!m->is_in_worker)
-        TRY(plan_memory(m, opt, &out->checkpoint.config, weights_report_bytes(&out->report),
-                        &out->report, draft));
+        TRY(plan_source(m, opt, out, draft));
 out:
     return st;
 }
@@ -318,6 +397,7 @@ static enum osp_status open_dummy(struct osp_model *m, const struct osp_model_op
     m->path = mem_strdup("dummy");
     m->name = mem_printf("%s-dummy", dummy_shape_of(opt));
     TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_layers));
+    TRY(shard_check(&config, ranks_wanted(opt)));
     if (!m->is_in_worker)
         TRY(check_dummy_fits(&config, opt));
     if (!m->is_in_worker)
@@ -333,21 +413,18 @@ out:
     return st;
 }
 
-/* Known before any file is read, and also where the device itself cannot be opened. */
+/* Known before any file is read. */
 static enum osp_status check_draft_device(const struct osp_model_options *opt)
 {
-    const bool is_cuda = opt->device != NULL && strcmp(opt->device, "cuda") == 0;
-    const struct backend_ops *ops =
-        opt->draft_model == NULL || is_cuda ? NULL : backend_find(opt->device);
-    const char *device = is_cuda ? "cuda" : ops != NULL ? ops->name : "cpu";
+    const struct backend_ops *ops = backend_find(opt->device);
 
-    if (opt->draft_model == NULL)
+    if (opt->draft_model == NULL || ops == NULL)
         return OSP_OK;
-    if (strcmp(device, "cpu") != 0)
+    if (strcmp(ops->name, "cpu") != 0)
         return fail(OSP_EUNSUPPORTED,
                     "draft model %s: the device %s cannot run draft heads (Eagle3) yet; use method "
                     "ngram, which needs no draft model, or --device cpu",
-                    opt->draft_model, device);
+                    opt->draft_model, ops->name);
     if (is_dummy(opt))
         return fail(OSP_EUNSUPPORTED,
                     "draft model %s: generated weights (load format dummy) have no draft head",
@@ -395,7 +472,8 @@ static void collect_facts(struct osp_model *m)
         .n_active_parameters = w->n_active_parameters,
     };
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        m->facts.page_bytes[g] = model_page_bytes(c, (enum page_group)g, m->plan.kv_dtype);
+        m->facts.page_bytes[g] =
+            model_page_bytes(model_part_config(m->model), (enum page_group)g, m->plan.kv_dtype);
     memcpy(m->facts.stop_ids, c->stop_ids, sizeof m->facts.stop_ids);
     memcpy(m->facts.device, m->device.name, sizeof m->facts.device);
 }
@@ -449,9 +527,9 @@ out:
     return st;
 }
 
-/* text: see model_open_tokens(); NULL: open the tokenizer. */
+/* text: see model_open_tokens(); NULL: open the tokenizer. part: of a rank other than 0. */
 static enum osp_status open_model(struct osp_model **out, const struct osp_model_options *opt,
-                                  const struct model_text *text)
+                                  const struct model_text *text, const struct model_part *part)
 {
     struct osp_model *m = mem_new(sizeof *m);
     uint64_t begin_ns = clock_ns();
@@ -466,10 +544,13 @@ static enum osp_status open_model(struct osp_model **out, const struct osp_model
         TRY(fail(OSP_ENOMEM, "no memory to keep answers"));
     if (text != NULL)
         m->text = *text;
+    m->part = part;
     TRY(worker_is_wanted(&is_in_worker, opt));
+    is_in_worker |= text == NULL && ranks_wanted(opt) > 1;
     TRY(device_settings_make(&m->device_settings, opt));
     TRY(is_in_worker ? open_in_worker(m, opt) : open_here(m, opt));
     m->device_settings.n = 0; /* their strings are borrowed until here */
+    m->part = NULL;
     m->load_seconds = (double)(clock_ns() - begin_ns) * 1e-9;
     hint_at_cache(m, opt);
     log_debug("%s: context %d, %d requests at once, %d full and %d window pages", m->name,
@@ -482,17 +563,40 @@ out:
     return st;
 }
 
-enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt)
+/* A command line for several GPUs runs on one. */
+static void keep_to_one_gpu(struct osp_model_options *opt)
 {
-    static const struct osp_model_options defaults;
+    const struct backend_ops *ops = backend_find(opt->device);
 
-    return open_model(out, opt != NULL ? opt : &defaults, NULL);
+    if (opt->tensor_parallel_size < 2 || ops == NULL || strcmp(ops->name, "cpu") == 0)
+        return;
+    log_warn("tensor parallel size %d is ignored: a model is divided among CPU ranks only, so one "
+             "GPU is used",
+             opt->tensor_parallel_size);
+    opt->tensor_parallel_size = 1;
+}
+
+enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *given)
+{
+    struct osp_model_options opt = {.path = NULL};
+
+    if (given != NULL)
+        opt = *given;
+    keep_to_one_gpu(&opt);
+
+    return open_model(out, &opt, NULL, NULL);
 }
 
 enum osp_status model_open_tokens(struct osp_model **out, const struct osp_model_options *opt,
                                   const struct model_text *text)
 {
-    return open_model(out, opt, text);
+    return open_model(out, opt, text, NULL);
+}
+
+enum osp_status model_open_part(struct osp_model **out, const struct osp_model_options *opt,
+                                const struct model_part *part)
+{
+    return open_model(out, opt, &part->text, part);
 }
 
 void osp_model_close(struct osp_model *model)
@@ -501,6 +605,7 @@ void osp_model_close(struct osp_model *model)
         return;
     worker_client_close(model->worker_client);
     model_close(model->model);
+    rank_leader_close(model->ranks);
     grammar_cache_free(model->forms);
     completion_cache_free(model->completion_cache);
     tokenizer_close(model->tokenizer);

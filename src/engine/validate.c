@@ -102,6 +102,47 @@ out:
     return st;
 }
 
+/* Each rank by itself, with an equal share of the free memory, as ranks of one host have. */
+static enum osp_status plan_rank(struct osp_validate_rank *out,
+                                 const struct osp_validate_options *opt, const struct inspection *i,
+                                 struct shard shard, int64_t available_bytes)
+{
+    struct inspection part = *i;
+    struct memory_plan p;
+    enum osp_status st;
+
+    shard_config(&part.config, &i->config, shard);
+    part.weights = i->parts[shard.rank];
+    TRY(plan(&p, opt, &part, available_bytes / shard.n_ranks, false));
+    *out = (struct osp_validate_rank){
+        .n_heads = part.config.n_heads,
+        .n_kv_heads = part.config.n_kv_heads,
+        .expert_width = part.config.expert_width,
+        .vocab_size = (int)(shard_vocab_row(i->config.vocab_size, shard.rank + 1, shard.n_ranks) -
+                            shard_vocab_row(i->config.vocab_size, shard.rank, shard.n_ranks)),
+        .weight_bytes = weights_report_bytes(&part.weights),
+        .kv_cache_bytes = p.kv_cache_bytes,
+        .activation_bytes = p.activation_bytes,
+        .total_bytes = p.total_bytes};
+out:
+    return st;
+}
+
+static enum osp_status write_ranks(struct osp_validate_report *out,
+                                   const struct osp_validate_options *opt,
+                                   const struct inspection *i)
+{
+    const int n_ranks = opt->tensor_parallel_size;
+    enum osp_status st = OSP_OK;
+
+    for (int r = 0; r < n_ranks && n_ranks > 1; r++)
+        TRY(plan_rank(&out->ranks[r], opt, i, (struct shard){r, n_ranks},
+                      out->host_available_bytes));
+    out->n_ranks = n_ranks > 1 ? n_ranks : 0;
+out:
+    return st;
+}
+
 static enum osp_status check_tokenizer(struct osp_validate_report *out, const char *given,
                                        const struct inspection *i)
 {
@@ -126,6 +167,7 @@ enum osp_status osp_validate(const struct osp_validate_options *opt,
 {
     struct inspect_options inspect = {.path = opt->path,
                                       .read_all = opt->read_all,
+                                      .n_ranks = opt->tensor_parallel_size,
                                       .progress = opt->progress,
                                       .progress_ctx = opt->progress_ctx};
     struct inspection i = {.folder = NULL};
@@ -140,6 +182,7 @@ enum osp_status osp_validate(const struct osp_validate_options *opt,
     write_files(out, &i);
     TRY(check_tokenizer(out, opt->tokenizer, &i));
     TRY(write_memory(out, opt, &i));
+    TRY(write_ranks(out, opt, &i));
 out:
     inspection_release(&i);
     free(bundled);

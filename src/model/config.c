@@ -37,7 +37,8 @@ static enum osp_status check_experts(const struct gptoss_config *c)
 /* The terms of the residual stream are sums of a limited number of partials. */
 static enum osp_status check_slices(const struct gptoss_config *c)
 {
-    const int64_t n_each = slices_of(c->expert_width, EXPERT_SLICE_UNITS);
+    const int units = expert_slice_units(c->expert_width);
+    const int64_t n_each = slices_of(c->expert_width, units);
 
     if (c->n_kv_heads > RESIDUAL_PARTIALS_MAX)
         return broken("at most 127", "num_key_value_heads", c->n_kv_heads);
@@ -45,7 +46,7 @@ static enum osp_status check_slices(const struct gptoss_config *c)
         return fail(OSP_EFORMAT,
                     "config.json: num_experts_per_tok is %d and intermediate_size is %d; expected "
                     "num_experts_per_tok * ceil(intermediate_size / %d) to be at most %d",
-                    c->n_experts_active, c->expert_width, EXPERT_SLICE_UNITS * SLICE_UNIT_COLUMNS,
+                    c->n_experts_active, c->expert_width, units * SLICE_UNIT_COLUMNS,
                     RESIDUAL_PARTIALS_MAX);
     return OSP_OK;
 }

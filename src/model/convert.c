@@ -248,7 +248,8 @@ enum osp_status weight_load(struct weights *w, const struct tensor *slot, struct
 
     if (!s || s->memory)
         return OSP_OK;
-    return convert(s, slot_of(w, s), pool);
+    return s->whole.data != NULL ? weight_gather(s, slot_of(w, s))
+                                 : convert(s, slot_of(w, s), pool);
 }
 
 void weight_unload(struct weights *w, const struct tensor *slot)

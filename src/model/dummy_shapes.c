@@ -14,6 +14,7 @@ static const struct shape SHAPES[] = {
     {"gpt-oss-20b", 24, 32, 4, 2880, 2880, 64, 8, 64, 201088},
     {"gpt-oss-120b", 36, 128, 4, 2880, 2880, 64, 8, 64, 201088},
     {"osprey-nano", 8, 8, 4, 320, 128, 8, 2, 64, 2048},
+    {"osprey-nano-8kv", 6, 8, 4, 320, 1024, 16, 8, 64, 2048}, /* for up to 8 ranks */
 };
 
 enum { N_SHAPES = sizeof SHAPES / sizeof SHAPES[0] };

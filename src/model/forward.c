@@ -22,12 +22,14 @@ enum osp_status forward_program(struct program *p, const struct model *m)
     }
     TRY(draft_taps(p, &m->draft, DRAFT_FINAL_NORM, &m->logits.y));
     TRY(PROGRAM_ADD(p, logits, NO_LAYER, m->logits));
-    TRY(PROGRAM_ADD(p, sample, NO_LAYER, m->sample));
+    if (m->shard.rank == 0) /* which has all logits */
+        TRY(PROGRAM_ADD(p, sample, NO_LAYER, m->sample));
     program_tap(p, &m->logits.logits);
     program_tap(p, &m->sample.tokens);
     program_tap(p, &m->sample.logprobs);
     program_tap(p, &m->sample.top_tokens);
     program_tap(p, &m->sample.top_logprobs);
+    p->n_ranks = m->shard.n_ranks;
     program_end(p);
 out:
     return st;
@@ -83,6 +85,11 @@ enum osp_status model_logits(struct model *m, int n_samples, float *logits)
 }
 
 const struct gptoss_config *model_config(const struct model *m)
+{
+    return &m->config;
+}
+
+const struct gptoss_config *model_part_config(const struct model *m)
 {
     return &m->checkpoint.config;
 }

@@ -23,6 +23,7 @@ struct model_options {
     const char *device;         /* "auto" (and NULL), "cpu", "cuda" */
     const char *cpu_features;   /* ISA of the CPU's kernels; NULL or "" = the best */
     const char *cpu_affinity;   /* binding of the threads (base/bind.h); NULL = not bound */
+    struct exchange *exchange;  /* with the ranks that have the other parts; NULL: one rank */
     int n_threads;              /* 0 = all usable */
     int n_rows_max;             /* T, rows of the largest step */
     int n_samples_max;          /* R, sampled rows of the largest step */
@@ -44,7 +45,10 @@ struct model_options {
 CHECKED enum osp_status model_open(struct model **out, const struct model_options *opt);
 void model_close(struct model *m); /* accepts NULL */
 
+/* Of the whole model, also where this is one rank of several. */
 const struct gptoss_config *model_config(const struct model *m);
+/* Of this rank's part. */
+const struct gptoss_config *model_part_config(const struct model *m);
 const struct weights_report *model_weights_report(const struct model *m);
 void model_device_info(const struct model *m, struct device_info *out);
 int model_costs(const struct model *m, struct stage_cost *out, int n_max);
@@ -61,8 +65,9 @@ enum dtype model_kv_dtype(const struct model *m);
 /* Bytes of activations that these limits need, besides the weights. */
 int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);
 
-/* The shape of the largest step, known before a device is opened. counts.n_pages counts the tables
- * of all sequences. The caller sets n_seq_pages and n_threads. */
+/* The shape of the largest step of a model, or of a rank with this config, known before a device is
+ * opened. counts.n_pages counts the tables of all sequences. The caller sets n_seq_pages and
+ * n_threads. */
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
                                    enum dtype kv_dtype, struct device_options options);
 

@@ -36,9 +36,11 @@ struct model {
     struct layer *layers; /* (n_layers) */
     int n_layers;
 
-    struct checkpoint checkpoint;
-    struct dummy *dummy;    /* of generated weights; NULL: weights are from files */
-    struct weights weights; /* point into the checkpoint's mapping */
+    struct shard shard;           /* this rank */
+    struct gptoss_config config;  /* of the whole model */
+    struct checkpoint checkpoint; /* its config is that of this rank's part */
+    struct dummy *dummy;          /* of generated weights; NULL: weights are from files */
+    struct weights weights;       /* point into the checkpoint's mapping */
     struct weights_report report;
     struct pack_cache pack_cache; /* weights may point into its mapping */
     struct rope rope;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/residual_sum.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -13,6 +14,7 @@
 #include "model/dummy.h"
 #include "model/model.h"
 #include "model/quantize.h"
+#include "model/shard.h"
 #include "model/stage_steps.h"
 
 /* State while a model is being opened. */
@@ -156,6 +158,7 @@ static enum osp_status bind_experts(struct builder *b, struct layer *l,
                                        .gates = b->act.gates,
                                        .limit = b->c->swiglu_limit,
                                        .alpha = b->c->swiglu_alpha,
+                                       .slice_units = expert_slice_units(b->m->config.expert_width),
                                        .units = b->act.units,
                                        .parts = b->act.parts};
     TRY(pack(b, &l->router.wr, &w->wr));
@@ -203,6 +206,9 @@ static enum osp_status bind_ends(struct builder *b)
     m->embed_rmsnorm =
         (struct embed_rmsnorm_args){.x = b->act.x, .y = b->act.y, .eps = b->c->norm_eps};
     m->logits = (struct logits_args){.logits = b->act.logits, .y = b->act.y};
+    m->embed_rmsnorm.first_id = m->logits.first_id =
+        (int)shard_vocab_row(b->c->vocab_size, m->shard.rank, m->shard.n_ranks);
+    m->embed_rmsnorm.is_part = m->shard.n_ranks > 1;
     m->sample = (struct sample_args){
         .tokens = b->act.tokens,
         .logprobs = b->act.logprobs,
@@ -266,6 +272,7 @@ static enum osp_status reserve(const struct builder *b)
     shape = model_step_shape(b->c, counts, b->m->kv_dtype, opt->device_options);
     shape.n_seq_pages = n_all;
     shape.n_threads = opt->n_threads;
+    shape.n_ranks = b->m->shard.n_ranks;
     return b->m->ops->step_reserve(b->m->be, &shape);
 }
 
@@ -337,6 +344,27 @@ static enum osp_status find_packed(struct model *m, const struct model_options *
     return pack_cache_open(&m->pack_cache, &m->weights, &m->checkpoint, &options);
 }
 
+/* Reduces the weights to this rank's part, which is read while it is bound, and converts layers to
+ * MXFP4 if requested. Packed parts are not kept in a cache. */
+static enum osp_status load_part(struct model *m, struct quantize_options *options,
+                                 const struct model_options *opt)
+{
+    char part[16], all[16];
+    int64_t all_bytes = weights_report_bytes(&m->report);
+    enum osp_status st;
+
+    TRY(quantize_layers_check(&options->mxfp4_layers, &m->config, opt->mxfp4_layers));
+    TRY(weights_shard(&m->weights, &m->checkpoint, m->shard, &m->report));
+    log_info("rank %d of %d reads %s of the weights' %s", m->shard.rank, m->shard.n_ranks,
+             format_bytes(part, (double)weights_report_bytes(&m->report)),
+             format_bytes(all, (double)all_bytes));
+    shard_config(&m->checkpoint.config, &m->config, m->shard);
+    if (m->dummy == NULL)
+        TRY(weights_quantize(&m->weights, &m->checkpoint, options, &m->report));
+out:
+    return st;
+}
+
 /* Loads the weights: packed ones from an earlier start, or the whole checkpoint, read, checked and
  * quantized to MXFP4 if requested. */
 static enum osp_status load_weights(struct model *m, const struct model_options *opt)
@@ -346,6 +374,8 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
     struct device_memory memory;
     enum osp_status st;
 
+    if (m->shard.n_ranks > 1)
+        return load_part(m, &options, opt);
     if (m->dummy != NULL)
         return OSP_OK;
     TRY(quantize_layers_check(&options.mxfp4_layers, &m->checkpoint.config, opt->mxfp4_layers));
@@ -368,6 +398,7 @@ static enum osp_status open_device(struct model *m, const struct model_options *
                                             .n_rows_max = opt->n_rows_max,
                                             .n_samples_max = opt->n_samples_max,
                                             .is_eager = opt->is_eager,
+                                            .exchange = opt->exchange,
                                             .cpu_features = opt->cpu_features,
                                             .cpu_affinity = opt->cpu_affinity,
                                             .device_options = opt->device_options};
@@ -381,6 +412,13 @@ out:
     return st;
 }
 
+static enum osp_status check_ranks(const struct builder *b)
+{
+    if (b->m->shard.n_ranks > 1 && b->device_fills)
+        return fail(OSP_EUNSUPPORTED, "tensor parallelism needs the device cpu");
+    return shard_check(b->c, b->m->shard.n_ranks);
+}
+
 enum osp_status model_open(struct model **out, const struct model_options *opt)
 {
     struct model *m = mem_new(sizeof(*m));
@@ -390,6 +428,9 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
 
     TRY(check_options(opt));
     TRY(open_checkpoint(&b));
+    m->config = m->checkpoint.config;
+    m->shard = opt->exchange != NULL ? opt->exchange->shard : (struct shard){0, 1};
+    TRY(check_ranks(&b));
     TRY(open_device(m, opt));
     TRY(load_weights(m, opt));
     if (weights_need_conversion(&m->weights))

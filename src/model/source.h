@@ -14,6 +14,9 @@ struct model_source {
 
 /* Opens the folder `path`, checks the config and binds the weights. */
 CHECKED enum osp_status model_source_open(struct model_source *out, const char *path);
+/* A number for the contents: the config's shape, every tensor's name, dtype, shape and some of its
+ * bytes. Two copies of the same files have the same; it reads a page of each tensor. */
+uint64_t checkpoint_fingerprint(const struct checkpoint *c);
 void model_source_close(struct model_source *s); /* accepts a zeroed one */
 
 #endif

@@ -57,6 +57,22 @@ static void describe(struct inspection *out, const struct checkpoint *c)
         out->n_sliding_layers += c->config.layer_is_sliding[i];
 }
 
+static enum osp_status describe_parts(struct inspection *out, const struct weights *w,
+                                      const struct checkpoint *c, int n_ranks)
+{
+    enum osp_status st = OSP_OK;
+
+    if (n_ranks <= 1)
+        return OSP_OK;
+    TRY(shard_check(&c->config, n_ranks));
+    for (int r = 0; r < n_ranks; r++) {
+        out->parts[r] = out->weights;
+        TRY(shard_report(w, c, (struct shard){r, n_ranks}, &out->parts[r]));
+    }
+out:
+    return st;
+}
+
 static enum osp_status check_all(struct inspection *out, const struct checkpoint *c,
                                  const struct inspect_options *opt)
 {
@@ -65,6 +81,7 @@ static enum osp_status check_all(struct inspection *out, const struct checkpoint
 
     TRY(model_config_check(&c->config));
     TRY(weights_bind(&weights, c, &out->weights));
+    TRY(describe_parts(out, &weights, c, opt->n_ranks));
     if (opt->read_all)
         TRY(checkpoint_prefetch(c, 0, opt->progress, opt->progress_ctx));
     if (opt->read_all)

@@ -3,7 +3,7 @@
 #ifndef MODEL_VALIDATE_H
 #define MODEL_VALIDATE_H
 
-#include "model/weights.h"
+#include "model/shard.h"
 
 enum { INSPECTION_TYPES_BYTES = 256 };
 
@@ -17,12 +17,14 @@ struct inspection {
     char types[INSPECTION_TYPES_BYTES]; /* of the stored tensors: "289 F32, 98 Q8_0, 72 MXFP4" */
     struct gptoss_config config;
     struct weights_report weights;
+    struct weights_report parts[RANKS_MAX]; /* of each rank, with n_ranks > 1 */
 };
 
 struct inspect_options {
     const char *path;
     /* Read every byte, with progress, and check the values of GGUF; else headers and scales. */
     bool read_all;
+    int n_ranks; /* that the model is divided among; 0: 1 */
     load_progress_fn *progress;
     void *progress_ctx;
 };

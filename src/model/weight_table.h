@@ -17,6 +17,17 @@ enum weight_kind {
 /* How struct weights_report counts a tensor. */
 enum part { PART_EMBED, PART_HEAD, PART_ATTN, PART_ROUTER, PART_EXPERTS, PART_NORM, N_PARTS };
 
+/* What a rank of several has of a tensor (model/shard.h). */
+enum shard_axis {
+    SHARD_WHOLE,        /* all of it */
+    SHARD_HEADS,        /* the rows, or values, of its heads */
+    SHARD_HEAD_COLUMNS, /* the columns of its heads */
+    SHARD_UNITS,        /* of every expert, the rows of its slices of units: pairs of gate and up */
+    SHARD_UNIT_COLUMNS, /* of every expert, the columns of its slices of units */
+    SHARD_VOCAB,        /* its rows of the vocabulary */
+    SHARD_FIRST         /* a bias, which belongs to slice 0: rank 0 has it, the others zeros */
+};
+
 struct weight_rule {
     size_t slot; /* offset of its tensor in struct weights or struct layer_weights */
     /* NULL: does not exist in that layout. Of GGUF: "a|b", one of these (llama.cpp's name, Ollama's
@@ -25,6 +36,7 @@ struct weight_rule {
     enum weight_kind weight_kind;
     enum letter shape[3];
     enum part part;
+    enum shard_axis shard_axis;
 };
 
 extern const struct weight_rule global_rules[], layer_rules[];

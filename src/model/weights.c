@@ -9,6 +9,8 @@
 #include "model/weight_table.h"
 #include "model/weights_bind.h"
 
+enum { ZEROS_MAX = 2 }; /* of weights_shard(): for attention's bias, and then for the experts' */
+
 /* A tensor that a rule expects in the files. */
 struct wanted {
     char name[WEIGHT_NAME_BYTES];
@@ -343,7 +345,8 @@ enum osp_status weights_bind(struct weights *out, const struct checkpoint *c,
     memset(out, 0, sizeof *out);
     weight_letters(b.letters, &c->config);
     TRY(mem_try_array(&out->layers, (size_t)c->config.n_layers, sizeof *out->layers, "layers"));
-    TRY(mem_try_array(&out->copies, (size_t)c->n_tensors, sizeof *out->copies, "copies"));
+    TRY(mem_try_array(&out->copies, (size_t)c->n_tensors + ZEROS_MAX, sizeof *out->copies,
+                      "copies"));
     TRY(mem_try_array(&out->sources, weight_slots_max(&c->config), sizeof *out->sources,
                       "sources of weights"));
     TRY(mem_try_array(&b.seen, (size_t)c->n_tensors, sizeof *b.seen, "tensor marks"));

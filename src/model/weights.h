@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "backend/exchange.h"
 #include "backend/tensor.h"
 #include "store/checkpoint.h"
 
@@ -23,9 +24,16 @@ struct layer_weights {
     struct tensor w_down, b_down;   /* (E, C, F), (E, C) */
 };
 
-/* How a weight is made whose stored form no device reads: the block types of GGUF, and gate and
- * up in two tensors. Its slot has its final dtype and shape from the start, and data while it is
- * loaded (convert.h). */
+/* A rank's part of a tensor: pieces rank, rank + N, .. of this width along an axis. */
+struct weight_pieces {
+    int axis;
+    int64_t width; /* of a piece; the last one may be shorter */
+    struct shard shard;
+};
+
+/* How a weight is made whose stored form no device reads: the block types of GGUF, gate and up in
+ * two tensors, and a rank's part of a tensor that does not lie together. Its slot has its final
+ * dtype and shape from the start, and data while it is loaded (convert.h). */
 struct weight_source {
     size_t slot; /* offset of the slot in struct weights (layer < 0) or struct layer_weights */
     int layer;
@@ -35,6 +43,10 @@ struct weight_source {
     int64_t first_row; /* of a fused tensor; of a vector, its first value */
     void *memory;      /* owned: the converted weight; NULL: not loaded */
     bool is_detached;  /* the slot was filled otherwise */
+    /* Of a rank's part, which has no `tensors`: the mapped tensor, and the rank's pieces of it. */
+    struct tensor whole; /* data NULL: not a part */
+    struct weight_pieces pieces;
+    const char *path; /* for messages */
 };
 
 struct weights {
@@ -44,6 +56,8 @@ struct weights {
     int n_copies;
     struct weight_source *sources; /* (n_sources) */
     int n_sources;
+    void *zeros; /* in place of biases that another rank has; one of `copies` */
+    size_t zeros_bytes;
     void *quantized; /* owned: the matrices that weights_quantize() made, one block of memory */
 };
 
@@ -60,6 +74,8 @@ int64_t weights_report_bytes(const struct weights_report *r); /* of all weights 
  * have no data yet. */
 CHECKED enum osp_status weights_bind(struct weights *out, const struct checkpoint *c,
                                      struct weights_report *report /* may be NULL */);
+/* Gathers the part's pieces into s->memory; `to` is its slot. For convert.c; see shard.h. */
+CHECKED enum osp_status weight_gather(struct weight_source *s, struct tensor *to);
 void weights_release(struct weights *w); /* accepts zeroed */
 
 /* Reads all MXFP4 scales (4 % of a checkpoint, so call it after the prefetch) and returns an

@@ -168,6 +168,35 @@ static void put_engine(struct buf *out, const struct metrics_data *f, const char
                    labels, i, (long long)f->stats.drafts.n_accepted_at[i]);
 }
 
+/* X(name, type, help, value); the label `rank` has the number, `process` where it runs. */
+#define RANK_LIST(X)                                                                               \
+    X("osprey:rank_steps_total", "counter", "Steps of a rank since it started.", r->n_steps)       \
+    X("osprey:rank_step_seconds_total", "counter", "Time of a rank in steps.", r->step_seconds)    \
+    X("osprey:rank_wait_seconds_total", "counter",                                                 \
+      "Time of a rank in steps that it waited for other ranks.", r->wait_seconds)                  \
+    X("osprey:rank_sent_bytes_total", "counter", "Bytes that a rank gave to others in steps.",     \
+      r->n_bytes)                                                                                  \
+    X("osprey:rank_late_seconds", "gauge",                                                         \
+      "How much longer a step takes on a rank than on the fastest one, in the last second.",       \
+      r->late_seconds)
+
+/* No samples where the model is not divided. */
+static void put_ranks(struct buf *out, const struct metrics_data *f, const char *labels)
+{
+    const struct osp_rank_metrics *r;
+
+#define PUT(metric, type, text, value)                                                             \
+    put_help(out, metric, type, text);                                                             \
+    for (int i = 0; i < f->engine.n_ranks; i++) {                                                  \
+        r = &f->engine.ranks[i];                                                                   \
+        buf_printf(out, "%s{%s,rank=\"%d\",process=\"", metric, labels, i);                        \
+        put_label_value(out, r->name);                                                             \
+        buf_printf(out, "\"} %.17g\n", (double)(value));                                           \
+    }
+    RANK_LIST(PUT)
+#undef PUT
+}
+
 static void put_histogram(struct buf *out, const struct metrics_data *f, enum osp_histogram_id id,
                           const char *labels)
 {
@@ -227,6 +256,7 @@ void route_metrics(struct server *s, struct http_exchange *x, const char *name)
     put_label_value(&labels, s->names[0]);
     buf_puts(&labels, "\",engine=\"0\"");
     put_engine(&out, &f, buf_text(&labels));
+    put_ranks(&out, &f, buf_text(&labels));
     for (int id = 0; id < OSP_N_HISTOGRAMS; id++)
         put_histogram(&out, &f, (enum osp_histogram_id)id, buf_text(&labels));
     put_server(&out, &f);

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "backend/residual_sum.h"
+
 /* Nothing else in a kernel's parameters looks like one of these: no two 32-bit numbers, and no
  * small number beside padding that has half of an old address. */
 #define LOW_HALF        ((uintptr_t)1 << 28)
@@ -146,6 +148,7 @@ static void make_experts(struct symbolic *s, struct layer *l, const struct symbo
         .b_down = tensor(s, bf16, LAYOUT_ROWS, n.experts, n.width, 0),
         .limit = 7,
         .alpha = 1.702f,
+        .slice_units = expert_slice_units(n.expert_width),
         .units = a->units,
         .parts = a->parts};
     l->experts_residual = l->attn_residual;

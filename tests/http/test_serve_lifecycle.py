@@ -257,7 +257,7 @@ def test_key(start_server):
 def test_names_and_a_line_pasted_from_elsewhere(start_server):
     server = start_server(
         "--served-model-name", "gpt-oss,nano", "--trust-remote-code", "-ngl", "99", "-fa", "on",
-        "--jinja", "--gpu-memory-utilization", "0.9", "--tensor-parallel-size=1", "-np", "2",
+        "--jinja", "--gpu-memory-utilization", "0.9", "--pipeline-parallel-size=1", "-np", "2",
     )  # fmt: skip
     assert [m.id for m in server.client().models.list().data] == ["gpt-oss", "nano"]
     answer = server.client().chat.completions.create(model="nano", messages=TASK, max_tokens=2)

@@ -2,6 +2,8 @@
  * weights. */
 #include "stages/harness.h"
 
+#include "backend/residual_sum.h"
+
 /* The routing: all tokens to the same experts, experts without tokens, or random. */
 enum spread { SPREAD_ONE, SPREAD_EVEN, SPREAD_RANDOM, N_SPREADS };
 
@@ -37,6 +39,7 @@ static struct experts_args some_experts(int T, int E, int A, int C, int F, enum 
                                  .b_down = FILLED(1, DTYPE_BF16, E, C),
                                  .limit = 7,
                                  .alpha = 1.702f,
+                                 .slice_units = expert_slice_units(F),
                                  .units = SHAPED(DTYPE_F32, T * A, F),
                                  .parts = SHAPED(DTYPE_F32, T * A, C)};
 }

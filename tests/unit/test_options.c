@@ -254,7 +254,7 @@ static void test_foreign_options(void **state)
     (void)state;
     assert_int_equal(
         parse(&args, &rest,
-              WORDS("--jinja", "-ngl", "99", "word", "-fa", "--dtype=auto", "-tp", "1")),
+              WORDS("--jinja", "-ngl", "99", "word", "-fa", "--dtype=auto", "-pp", "1")),
         OSP_OK);
     assert_int_equal(rest.n, 1);
     assert_string_equal(rest.words[0], "word");

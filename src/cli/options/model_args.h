@@ -119,8 +119,8 @@ struct model_args {
              "checkpoint); vLLM's fastsafetensors, instanttensor and runai_streamer are read "     \
              "as safetensors (default auto)"),                                                     \
         TEXT_ROW(T, m.options.dummy_shape, "shape", NULL, "NAME",                                  \
-                 "shape of dummy weights: gpt-oss-20b, gpt-oss-120b or osprey-nano (default "      \
-                 "gpt-oss-20b)"),                                                                  \
+                 "shape of dummy weights: gpt-oss-20b, gpt-oss-120b, osprey-nano or "              \
+                 "osprey-nano-8kv (default gpt-oss-20b)"),                                         \
         INT_ROW(T, m.options.dummy_layers, "layers", NULL, 0, 512, "N",                            \
                 "number of layers of dummy weights (default: all layers of the shape)")
 
@@ -150,6 +150,19 @@ struct model_args {
                 "down (default 10)"),                                                              \
         INT_ROW(T, m.worker_silence_s, "worker-silence", NULL, 1, 3600, "SECONDS",                 \
                 "kill and restart a worker that sends no heartbeat for this long (default 4)")
+
+/* Tensor parallelism. */
+#define MODEL_RANK_SIZE_ROW(T, m)                                                                  \
+    INT_ROW(T, m.options.tensor_parallel_size, "tensor-parallel-size", "-tp,--tp-size,--tp", 1,    \
+            OSP_RANKS_MAX, "N",                                                                    \
+            "divide the model among N processes (ranks), each with a part of every layer; the "    \
+            "output is the same; CPUs only, on GPUs one is used (default 1)")
+
+#define MODEL_RANK_ROWS(T, m)                                                                      \
+    MODEL_RANK_SIZE_ROW(T, m),                                                                     \
+        TEXT_ROW(T, m.options.rank_hosts, "hosts", NULL, "NAME[,NAME]",                            \
+                 "hosts of the ranks, this one first; mpirun starts those of other hosts over "    \
+                 "ssh, with the same program and model at the same paths (default: this host)")
 
 /* The folder of the argument MODEL or of --model; NULL: the bundled model. A name such as
  * openai/gpt-oss-20b is looked up in the local Hugging Face cache, and downloaded if that is wanted

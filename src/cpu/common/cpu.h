@@ -38,6 +38,7 @@ struct cpu {
      * activation. */
     int n_rows;
     const int32_t *phases;
+    enum exchange_kind exchange_kind; /* of the current stage */
     bool is_tail;
     int32_t *tail_phases;     /* (n_rows_max) */
     uint64_t ticket;          /* of the last step that was completed */
@@ -51,6 +52,7 @@ struct cpu {
     struct workspace counts;  /* (n_jobs): tiles of each matmul */
     struct workspace sums;    /* (n_threads, SUMS_FLOATS): sums of one call of a kernel */
     struct workspace expert_sums; /* (T*A, C) i64: fixed-point sums before the MoE combine */
+    struct workspace rank_sums;   /* (T, C) i64: of this rank, and then of all; see rank_sums.h */
     struct workspace act_int8;    /* activations as int8 rows, for packed MXFP4 */
     struct workspace interleaved,
         interleaved_first;          /* and interleaved by tiles; see int8_interleaved.h */

@@ -321,6 +321,7 @@ static enum osp_status cpu_run(struct backend *be, struct compiled *c, const str
             list_blocks(cpu, b, ROWS_SAMPLED);
         if (is_tail_begin(c, i) && batch_has_tail(b))
             begin_tail(cpu, c, i);
+        cpu->exchange_kind = c->program->ops[i].exchange;
         TRY(run_stage(cpu, c->program->ops[i].stage, &c->args[i]));
     }
     *ticket = ++cpu->ticket;

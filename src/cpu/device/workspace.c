@@ -24,6 +24,7 @@ enum { QKV_JOBS = 3 }; /* matmuls of stage attn_qkv, the most of any stage but e
     X(counts)                                                                                      \
     X(sums)                                                                                        \
     X(expert_sums)                                                                                 \
+    X(rank_sums)                                                                                   \
     X(act_int8)                                                                                    \
     X(interleaved)                                                                                 \
     X(interleaved_first)                                                                           \
@@ -121,6 +122,11 @@ static size_t bytes_of_sums(const struct max_step *m)
 static size_t bytes_of_expert_sums(const struct max_step *m)
 {
     return m->T * m->A * m->C * sizeof(int64_t);
+}
+
+static size_t bytes_of_rank_sums(const struct max_step *m)
+{
+    return m->shape->n_ranks > 1 ? m->T * m->C * sizeof(int64_t) : 0;
 }
 
 static size_t act_int8_bytes(size_t n_rows, size_t n_columns)

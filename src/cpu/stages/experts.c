@@ -11,6 +11,7 @@
 
 #include "backend/residual_sum.h"
 #include "cpu/matmul/pack.h"
+#include "cpu/stages/rank_sums.h"
 #include "cpu/common/workspace.h"
 
 struct grouping {
@@ -26,6 +27,7 @@ struct combine_run {
     const struct kernels *kernels;
     const struct experts_args *a;
     const struct grouping *grouping;
+    int64_t *rank_sums; /* (T, C): this rank's sums; NULL: there is one rank */
 };
 
 static enum osp_status group_workspace(struct cpu *cpu, const struct experts_args *a,
@@ -110,7 +112,7 @@ static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
     for (int e = 0; e < n_experts; e++) {
         jobs[e] = job_of(&a->w_down, &a->b_down, e, g, width);
         jobs[e].first_row = g->first[e];
-        jobs[e].slice_columns = EXPERT_SLICE_UNITS * SLICE_UNIT_COLUMNS;
+        jobs[e].slice_columns = a->slice_units * SLICE_UNIT_COLUMNS;
         jobs[e].gates = g->gates + g->first[e];
         jobs[e].sums = g->sums + g->first[e] * width;
     }
@@ -131,6 +133,24 @@ static void combine_row(void *ctx, int row, int worker)
     run->kernels->sum_values((float *)run->a->h.data + row * width, sums, n_active, (int)width);
 }
 
+/* The same as a sum, for the exchange with other ranks. */
+static void combine_row_of_rank(void *ctx, int row, int worker)
+{
+    const struct combine_run *run = ctx;
+    const int64_t width = run->a->h.dim[1];
+    const int n_active = (int)run->a->ids.dim[1];
+    int64_t *out = run->rank_sums + row * width;
+
+    (void)worker;
+    for (int rank = 0; rank < n_active; rank++) {
+        const int64_t *sums =
+            run->grouping->sums + run->grouping->entry[row * n_active + rank] * width;
+
+        for (int64_t i = 0; i < width; i++)
+            out[i] = rank == 0 ? sums[i] : rank_sums_add(out[i], sums[i]);
+    }
+}
+
 enum osp_status cpu_experts(struct cpu *cpu, const struct experts_args *a, struct work *work)
 {
     const int n_rows = cpu->n_rows, n_active = (int)a->ids.dim[1];
@@ -142,7 +162,11 @@ enum osp_status cpu_experts(struct cpu *cpu, const struct experts_args *a, struc
     group(&g, cpu, a);
     TRY(run_up(cpu, a, &g, work));
     TRY(run_down(cpu, a, &g, work));
-    pool_run(cpu->pool, combine_row, &combine, n_rows);
+    TRY(rank_sums_begin(cpu, &combine.rank_sums, n_rows, a->h.dim[1]));
+    pool_run(cpu->pool, combine.rank_sums == NULL ? combine_row : combine_row_of_rank, &combine,
+             n_rows);
+    if (combine.rank_sums != NULL)
+        TRY(rank_sums_end(cpu, &a->h, n_rows));
     work->bytes += n_rows * (double)a->h.dim[1] * (8.0 * n_active + 4);
     work->flops += 1.0 * n_rows * (double)a->h.dim[1] * n_active;
 out:

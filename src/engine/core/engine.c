@@ -98,8 +98,8 @@ static void add_request(struct osp_engine *e, struct osp_request *r)
 }
 
 /* A device that runs steps asynchronously can fail while it is idle, and reports it with the next
- * call. This call reads a few bytes, so that /health does not call the device well until the next
- * request. False: it has failed. */
+ * call; so can other ranks. This call reads a few bytes, so that /health does not call the device
+ * well until the next request. False: it has failed. */
 static bool check_device(struct osp_engine *e)
 {
     float logprob;
@@ -107,7 +107,9 @@ static bool check_device(struct osp_engine *e)
     enum osp_status status;
 
     watch_begin(e, clock_ns(), IDLE_CHECK_LIMIT_NS);
-    status = model_tokens(e->model->model, 1, &token, &logprob);
+    status = e->model->ranks != NULL ? rank_leader_check(e->model->ranks) : OSP_OK;
+    if (status == OSP_OK)
+        status = model_tokens(e->model->model, 1, &token, &logprob);
     watch_end(e);
     if (status == OSP_OK)
         return true;
@@ -119,7 +121,8 @@ static bool check_device(struct osp_engine *e)
 /* NULL: the engine is closing, or its device has failed. */
 static struct osp_request *wait_for_request(struct osp_engine *e)
 {
-    const bool is_checked = e->driver->depth > DEPTH_SYNC && atomic_load(&e->alive);
+    const bool can_fail = e->driver->depth > DEPTH_SYNC || e->model->ranks != NULL;
+    const bool is_checked = can_fail && atomic_load(&e->alive);
     struct osp_request *r;
 
     do

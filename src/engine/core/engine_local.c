@@ -76,9 +76,16 @@ static void set_host_pages(struct osp_engine *e)
     }
 }
 
+/* Other ranks keep the same pages of their own heads. */
 static enum osp_status alloc_host_pages(struct osp_engine *e)
 {
+    int32_t n_pages[N_PAGE_GROUPS];
     enum osp_status st = OSP_OK;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        n_pages[g] = e->limits.n_host_pages[g];
+    if (e->model->ranks != NULL)
+        TRY(rank_leader_send(e->model->ranks, RANK_HOST_PAGES, n_pages, sizeof n_pages));
 
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         TRY(mem_try_hugepages(&e->host_pages[g], (size_t)e->limits.n_host_pages[g],

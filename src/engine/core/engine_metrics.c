@@ -31,6 +31,25 @@ static double backlog_seconds(const struct osp_engine *e)
     return speed > 0 && n_waiting > 0 ? n_rows / speed : 0;
 }
 
+static void get_ranks(const struct osp_engine *e, struct osp_engine_metrics *out)
+{
+    struct rank_state states[RANKS_MAX];
+
+    if (e->model->ranks == NULL)
+        return;
+    out->n_ranks = rank_leader_states(e->model->ranks, states);
+    for (int r = 0; r < out->n_ranks; r++) {
+        struct osp_rank_metrics *m = &out->ranks[r];
+
+        memcpy(m->name, states[r].name, sizeof m->name);
+        m->n_steps = states[r].beat.n_steps;
+        m->n_bytes = states[r].beat.n_bytes;
+        m->step_seconds = (double)states[r].beat.step_ns * 1e-9;
+        m->wait_seconds = (double)states[r].beat.wait_ns * 1e-9;
+        m->late_seconds = states[r].late_ms * 1e-3;
+    }
+}
+
 void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)
 {
     pthread_mutex_lock(&e->lock);
@@ -38,6 +57,7 @@ void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)
     out->n_refused = e->n_refused;
     out->backlog_seconds = backlog_seconds(e);
     pthread_mutex_unlock(&e->lock);
+    get_ranks(e, out);
 }
 
 /* The watchdog: whether the step in flight takes 5 times what its rows need. It has no thread: the

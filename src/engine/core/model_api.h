@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "dist/rank_leader.h"
 #include "engine/memory/memory_plan.h"
 #include "backend/device_options.h"
 #include "osprey_tools.h"
@@ -41,6 +42,15 @@ struct device_settings {
     struct device_option list[OSP_DEVICE_OPTIONS_MAX + 4]; /* (n) */
 };
 
+/* What a rank other than 0 opens its part of a model with. */
+struct model_part {
+    struct exchange *exchange; /* with the other ranks */
+    int n_local;               /* ranks on this host */
+    struct model_text text;
+    struct memory_plan plan; /* of rank 0 */
+    uint64_t fingerprint;    /* of rank 0's files; 0: weights are generated */
+};
+
 struct engine_ops;
 struct worker_client;
 struct completion_cache;
@@ -57,6 +67,8 @@ struct osp_model {
     struct model_text text;              /* of the tokenizer, here or in the worker's parent */
     struct grammar_cache *forms;
     struct completion_cache *completion_cache; /* of answers; NULL in a worker */
+    struct rank_leader *ranks;     /* the other ranks of a divided model, on rank 0; or NULL */
+    const struct model_part *part; /* on another rank, while it is opened; or NULL */
     struct memory_plan plan;
     struct model_facts facts;
     unsigned mxfp4_layers;                  /* layers that loading converts to MXFP4 */
@@ -74,6 +86,10 @@ struct osp_model {
 CHECKED enum osp_status model_open_tokens(struct osp_model **out,
                                           const struct osp_model_options *opt,
                                           const struct model_text *text);
+
+/* The same for a rank other than 0. OSP_EFORMAT: its files are not those of rank 0. */
+CHECKED enum osp_status model_open_part(struct osp_model **out, const struct osp_model_options *opt,
+                                        const struct model_part *part);
 
 /* Copies the stages' costs for readers in other threads; called by the engine after a step. */
 void osp_model_publish_costs(struct osp_model *m);

@@ -3,20 +3,21 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/core/rank_pages.h"
 
 /* ---- launch ---- */
 
 static enum osp_status move_page(struct osp_engine *e, const struct page_move *move)
 {
-    struct model *m = e->model->model;
-    char *base = e->host_pages[move->group];
-    size_t size_bytes = e->host_page_bytes[move->group];
+    struct rank_leader *ranks = e->model->ranks;
+    enum osp_status st;
 
-    if (move->kind == MOVE_SWAP_OUT)
-        return model_page_read(m, move->group, move->from, base + (size_t)move->to * size_bytes);
-    if (move->kind == MOVE_SWAP_IN)
-        return model_page_write(m, move->group, move->to, base + (size_t)move->from * size_bytes);
-    return model_page_copy(m, move->group, move->from, move->to);
+    if (ranks != NULL)
+        TRY(rank_leader_send(ranks, RANK_MOVE, move, sizeof *move));
+    st = page_move_run(e->model->model, move, e->host_pages[move->group],
+                       e->host_page_bytes[move->group]);
+out:
+    return st;
 }
 
 static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *plan)
@@ -26,6 +27,22 @@ static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *
     for (int i = 0; i < plan->n_moves; i++)
         TRY(move_page(e, &plan->moves[i]));
     sched_moves_done(e->sched);
+out:
+    return st;
+}
+
+/* All ranks run the batch; rank 0 has the results. */
+static enum osp_status run_step(struct osp_engine *e, const struct batch *b, uint64_t *ticket)
+{
+    struct rank_leader *ranks = e->model->ranks;
+    const uint64_t begin_ns = clock_ns();
+    enum osp_status st;
+
+    if (ranks == NULL)
+        return model_step(e->model->model, b, ticket);
+    TRY(rank_leader_send(ranks, RANK_STEP, b, (size_t)b->size_bytes));
+    TRY(model_step(e->model->model, b, ticket));
+    rank_leader_count_step(ranks, clock_ns() - begin_ns);
 out:
     return st;
 }
@@ -40,7 +57,7 @@ enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan)
     }
     TRY(move_pages(e, plan));
     if (plan->n_chunks > 0)
-        TRY(model_step(e->model->model, sched_batch(e->sched, e->batch_memory), &e->ticket));
+        TRY(run_step(e, sched_batch(e->sched, e->batch_memory), &e->ticket));
 out:
     return st;
 }
@@ -50,7 +67,7 @@ enum osp_status step_send(struct osp_engine *e, struct batch *b)
     enum osp_status st;
 
     b->tokens_ticket = e->ticket;
-    TRY(model_step(e->model->model, b, &e->next_ticket));
+    TRY(run_step(e, b, &e->next_ticket));
     sched_mark_sent(e->sched);
 out:
     return st;

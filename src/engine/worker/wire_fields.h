@@ -44,6 +44,10 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     HERE(const char *, worker)                                                                     \
     HERE(int, worker_restarts_max)                                                                 \
     HERE(int, worker_silence_ms)                                                                   \
+    VALUE(int, tensor_parallel_size)                                                               \
+    TEXT(rank_hosts)                                                                               \
+    TEXT(rank_address)                                                                             \
+    VALUE(int, local_ranks)                                                                        \
     HERE(const struct osp_device_option *, device_options)                                         \
     HERE(int, n_device_options)
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "engine/worker/rank_process.h"
 #include "engine/worker/worker_internal.h"
 
 /* Frames are handled for this long before results are sent. While more frames are queued, a pulse
@@ -169,7 +170,7 @@ int osp_worker_main(int argc, char **argv)
     enum osp_status st = OSP_OK;
 
     if (!process_is_child(argc, argv, WORKER_ARGUMENT))
-        return -1;
+        return rank_process_main(argc, argv);
     w = mem_new(sizeof *w);
     wire_init(&w->wire, process_socket());
     if (pipe2(w->wake, O_NONBLOCK | O_CLOEXEC) != 0)

@@ -19,6 +19,7 @@ enum {
     RESTARTS_DEFAULT = 10,
     RESTARTS_MAX = 1000000,
     SILENCE_MS_DEFAULT = 4000,
+    SILENCE_MS_RANKS = 500, /* with several ranks: as long as between the ranks themselves */
     SILENCE_MS_MIN = 1000,
     SILENCE_MS_MAX = 3600000
 };
@@ -126,7 +127,11 @@ static struct worker_client *worker_client_new(const struct osp_model_options *o
 
     r->restarts_max = opt->worker_restarts_max > 0 ? opt->worker_restarts_max : RESTARTS_DEFAULT;
     r->restarts_left = r->restarts_max;
-    r->silence_ms = opt->worker_silence_ms > 0 ? opt->worker_silence_ms : SILENCE_MS_DEFAULT;
+    r->has_ranks = opt->tensor_parallel_size > 1;
+    r->silence_ms = opt->worker_silence_ms > 0 ? opt->worker_silence_ms
+                    : r->has_ranks             ? SILENCE_MS_RANKS
+                                               : SILENCE_MS_DEFAULT;
+    r->opening_silence_ms = r->silence_ms > SILENCE_MS_DEFAULT ? r->silence_ms : SILENCE_MS_DEFAULT;
     r->wake[0] = r->wake[1] = -1;
     r->wire.fd = -1;
     r->pidfd = -1;

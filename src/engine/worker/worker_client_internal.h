@@ -27,9 +27,11 @@ struct inflight {
 };
 
 struct worker_client {
-    struct osp_model_options options; /* strings are in open_frame */
-    struct buf open_frame;            /* content of FRAME_OPEN */
-    int silence_ms, restarts_max;
+    struct osp_model_options options;   /* strings are in open_frame */
+    struct buf open_frame;              /* content of FRAME_OPEN */
+    int silence_ms, opening_silence_ms; /* the latter until it has opened the model */
+    int restarts_max;
+    bool has_ranks; /* it is rank 0 of several */
     pthread_t supervisor;
     int wake[2]; /* a pipe */
     atomic_bool has_cancels;

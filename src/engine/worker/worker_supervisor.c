@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "dist/mpirun.h"
 #include "engine/worker/worker_client_internal.h"
 #include "engine/worker/wire_fields.h"
 #include "engine/worker/worker.h"
@@ -18,11 +19,12 @@
 #define MS(n) ((uint64_t)(n)*1000000u)
 
 enum {
-    LOOP_MS = 250,     /* greatest period of the supervisor's loop */
-    FAST_LOOP_MS = 50, /* while a pulse is overdue */
-    PING_MS = 300,     /* between two pings */
-    OVERDUE_MS = 200,  /* age of an unanswered ping after which /proc is read */
-    WEDGED_MS = 2000,  /* silence that /health reports */
+    LOOP_MS = 250,       /* greatest period of the supervisor's loop */
+    FAST_LOOP_MS = 50,   /* while a pulse is overdue */
+    PING_MS = 300,       /* between two pings */
+    RANKS_LOOP_MS = 100, /* period and pings with several ranks, whose failure is told within 1 s */
+    OVERDUE_MS = 200,    /* age of an unanswered ping after which /proc is read */
+    WEDGED_MS = 2000,    /* silence that /health reports */
     STUCK_MS =
         30000, /* age of a step that the worker itself reports as stuck, before it is killed */
     SUSPENDED_MS =
@@ -80,6 +82,8 @@ void worker_client_sum_metrics(const struct worker_client *r, struct osp_engine_
     add_metrics(out, &r->metrics);
     out->n_refused += r->n_refused;
     out->backlog_seconds = r->metrics.backlog_seconds;
+    out->n_ranks = r->metrics.n_ranks;
+    memcpy(out->ranks, r->metrics.ranks, sizeof out->ranks);
 }
 
 void worker_client_sum_stats(const struct worker_client *r, struct osp_engine_stats *out)
@@ -107,7 +111,8 @@ static void end_requests(struct worker_client *r)
 /* The worker has failed for this reason and will be stopped. */
 static void lose(struct worker_client *r, const char *reason)
 {
-    snprintf(r->reason, sizeof r->reason, "%s", reason);
+    snprintf(r->reason, sizeof r->reason, "%s%s",
+             r->has_ranks && strstr(reason, "rank ") == NULL ? "rank 0: " : "", reason);
     end_requests(r);
     r->n_idle_exits = r->stats.n_steps > 0 ? 0 : r->n_idle_exits + 1;
     add_counts(&r->stats_before, &r->stats);
@@ -237,6 +242,8 @@ static void start(struct worker_client *r)
 
     r->start_ns = r->received_ns = clock_ns();
     r->pinged_ns = r->ping_ns = 0;
+    if (r->has_ranks)
+        mpirun_clean(getpid()); /* of ranks that have failed */
     st = process_start(&r->pid, &socket, WORKER_ARGUMENT);
     if (st != OSP_OK) {
         snprintf(r->reason, sizeof r->reason, "%.*s", OSP_REASON_BYTES - 1, fail_message());
@@ -274,13 +281,14 @@ void worker_client_live_health(const struct worker_client *r, struct osp_engine_
     if (silent_ns < MS(wedged_ms))
         return;
     out->state = OSP_ENGINE_WEDGED;
-    snprintf(out->reason, sizeof out->reason,
-             "the engine's process has given no sign of life for %.1f s", (double)silent_ns * 1e-9);
+    snprintf(out->reason, sizeof out->reason, "%s has given no sign of life for %.1f s",
+             r->has_ranks ? "rank 0, the engine's process," : "the engine's process",
+             (double)silent_ns * 1e-9);
 }
 
 static enum osp_status ping(struct worker_client *r, uint64_t now_ns)
 {
-    if (r->pinged_ns != 0 || now_ns - r->ping_ns < MS(PING_MS))
+    if (r->pinged_ns != 0 || now_ns - r->ping_ns < MS(r->has_ranks ? RANKS_LOOP_MS : PING_MS))
         return OSP_OK;
     r->pinged_ns = r->ping_ns = now_ns;
     wire_begin(&r->wire, FRAME_PING);
@@ -300,11 +308,12 @@ static void reset_silence(struct worker_client *r, uint64_t now_ns)
 static const char *find_fault(const struct worker_client *r, uint64_t now_ns)
 {
     static _Thread_local char why[OSP_REASON_BYTES];
+    const int limit_ms = r->has_ranks && !r->engine_is_open ? r->opening_silence_ms : r->silence_ms;
     uint64_t silent_ns = silence_ns(r, now_ns);
 
     if (silent_ns > MS(OVERDUE_MS) && process_is_ending(r->pid))
         return "it has ended unexpectedly";
-    if (silent_ns > MS(r->silence_ms)) {
+    if (silent_ns > MS(limit_ms)) {
         snprintf(why, sizeof why, "it gave no sign of life for %.1f s", (double)silent_ns * 1e-9);
         return why;
     }
@@ -383,7 +392,9 @@ static int timeout_ms(const struct worker_client *r)
         return r->start_ns > now_ns ? (int)((r->start_ns - now_ns) / 1000000u) + 1 : 0;
     if (r->worker_state == WORKER_STATE_STOPPING || silence_ns(r, now_ns) > 0)
         return FAST_LOOP_MS;
-    return r->worker_state == WORKER_STATE_DEAD ? -1 : LOOP_MS;
+    if (r->worker_state == WORKER_STATE_DEAD)
+        return -1;
+    return r->has_ranks ? RANKS_LOOP_MS : LOOP_MS;
 }
 
 /* Waits without the lock. Returns the socket's events. */
@@ -448,6 +459,8 @@ void *worker_supervise(void *arg)
     r->restarts_counted_ns = clock_ns();
     while (!(r->quits && r->worker_state == WORKER_STATE_DEAD))
         turn(r);
+    if (r->has_ranks)
+        mpirun_clean(getpid());
     pthread_mutex_unlock(&r->lock);
     return NULL;
 }

@@ -1,0 +1,19 @@
+/* Rank 0 of a divided model: how many ranks this host has, and the start of the others. */
+#ifndef ENGINE_RANK_START_H
+#define ENGINE_RANK_START_H
+
+#include "engine/core/model_api.h"
+
+/* The ranks that a model with these options has; 1 where it is not divided. */
+int ranks_wanted(const struct osp_model_options *opt);
+/* How many of them share this host's memory and CPUs, as far as the options tell: all, if they do
+ * not. */
+int ranks_on_this_host(const struct osp_model_options *opt);
+/* Compute threads of each: the option, or an equal share of this host's CPUs. */
+int ranks_threads(const struct osp_model_options *opt, int n_local);
+
+/* Starts m->ranks, and tells them to open the model with m's plan. fingerprint: of the files. */
+CHECKED enum osp_status ranks_start(struct osp_model *m, const struct osp_model_options *opt,
+                                    uint64_t fingerprint);
+
+#endif

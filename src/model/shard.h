@@ -1,0 +1,29 @@
+/* Tensor parallelism: which part of a model a rank has. Query and key/value heads go by key/value
+ * head, experts by slices of their units (backend/residual_sum.h; slice j to rank j mod N, so that
+ * every rank has a part of every expert), embedding and head by rows of the vocabulary. Routers and
+ * norms are whole on every rank; biases of sums belong to rank 0. */
+#ifndef MODEL_SHARD_H
+#define MODEL_SHARD_H
+
+#include "backend/exchange.h"
+#include "model/weights.h"
+
+/* OSP_EINVAL if a model of this config cannot be divided among so many ranks; the message lists the
+ * numbers that can be. */
+CHECKED enum osp_status shard_check(const struct gptoss_config *c, int n_ranks);
+
+/* The config of one rank's part: fewer heads and units, the same vocabulary. Only for a shard that
+ * shard_check() accepts. */
+void shard_config(struct gptoss_config *out, const struct gptoss_config *c, struct shard shard);
+
+/* Reduces bound weights of a checkpoint with config *c to a rank's part, and *report to its bytes.
+ * Parts that lie together stay mapped; others are gathered when they are loaded (convert.h). GGUF
+ * is OSP_EUNSUPPORTED. */
+CHECKED enum osp_status weights_shard(struct weights *w, const struct checkpoint *c,
+                                      struct shard shard, struct weights_report *report);
+
+/* The bytes of a rank's part of such weights; w is not changed. */
+CHECKED enum osp_status shard_report(const struct weights *w, const struct checkpoint *c,
+                                     struct shard shard, struct weights_report *report);
+
+#endif
