@@ -266,7 +266,7 @@ static enum osp_status serve(const struct serve_args *args,
     enum osp_status st;
 
     TRY(draft_args_read(&opt.speculative, &args->model.drafts));
-    TRY(model_args_path(&path, &args->model, positional)); /* before clients can connect */
+    TRY(model_args_path(&path, &args->model, positional, args->quiet)); /* before clients connect */
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);
     if (st == OSP_OK && *forced)

@@ -223,6 +223,19 @@ def test_commands_with_pull(case, command):
     case.hub.add(REPO, nano_files())
     done = case.run(*command)
     assert done.returncode == 0, done.stderr
+    progress = "downloading 13.6 MB" in done.stderr
+    assert progress == ("-q" not in command)  # --quiet: no progress of the download either
+
+
+def test_quantize_takes_names(case, tmp_path):
+    case.hub.add(REPO, nano_files())
+    out = tmp_path / "quantized"
+    done = case.run("quantize", REPO, out, "--mxfp4-layers", "qkv")
+    assert done.returncode == 1 and f"run osprey pull {REPO}, or add --pull" in done.stderr
+    assert not out.exists()
+    done = case.run("quantize", REPO, out, "--mxfp4-layers", "qkv", "--pull")
+    assert done.returncode == 0 and "quantized to MXFP4: qkv" in done.stdout, done.stderr
+    assert case.run("validate", out).returncode == 0
 
 
 def test_wrong_hub_arguments(case):

@@ -47,9 +47,13 @@ const struct option_row *command_rows(const struct command *command);
 
 const struct command *command_find(const char *name); /* NULL: unknown */
 
-enum { EXIT_USAGE = 2 }; /* wrong command line; other failures have 1 */
+enum {
+    EXIT_USAGE = 2,   /* wrong command line; other failures have 1 */
+    EXIT_SIGNAL = 128 /* plus the number of the signal that ended the command, as in shells */
+};
 
-/* Prints "osprey: MESSAGE" to standard error and returns `code`. */
+/* Prints "osprey: MESSAGE" to standard error. Returns `code`, or for EXIT_FAILURE after a signal that
+ * stopped a download: EXIT_SIGNAL plus its number. */
 int command_fail(int code, const char *message);
 /* The same with a message that there is no such command; returns EXIT_USAGE. */
 int command_unknown(const char *name);
