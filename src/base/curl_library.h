@@ -11,8 +11,8 @@ struct curl_function {
 };
 
 /* Finds functions of libcurl, which the first call in the process loads and initializes. Any thread
- * may call it. OSP_EUNAVAILABLE: libcurl or a function is missing; the message begins with `who`, as in
- * "downloads need". */
+ * may call it. OSP_EUNAVAILABLE: libcurl or a function is missing; the message begins with `who`, as
+ * in "downloads need". */
 CHECKED enum osp_status curl_library_find(const struct curl_function *functions, int n,
                                           const char *who);
 

@@ -52,8 +52,8 @@ enum {
     EXIT_SIGNAL = 128 /* plus the number of the signal that ended the command, as in shells */
 };
 
-/* Prints "osprey: MESSAGE" to standard error. Returns `code`, or for EXIT_FAILURE after a signal that
- * stopped a download: EXIT_SIGNAL plus its number. */
+/* Prints "osprey: MESSAGE" to standard error. Returns `code`, or EXIT_SIGNAL plus the number of the
+ * signal that stopped a download if that is why the command fails (EXIT_FAILURE). */
 int command_fail(int code, const char *message);
 /* The same with a message that there is no such command; returns EXIT_USAGE. */
 int command_unknown(const char *name);
