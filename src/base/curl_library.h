@@ -1,5 +1,5 @@
-/* libcurl, loaded when it is first needed: osprey runs without it, and a command that uses no network
- * does not wait for it. The callers include curl/curl.h and call the functions that they found. */
+/* libcurl, loaded when it is first needed: osprey runs without it, and a command that uses no
+ * network does not wait for it. The callers include curl/curl.h and call the functions found. */
 #ifndef BASE_CURL_LIBRARY_H
 #define BASE_CURL_LIBRARY_H
 
@@ -11,8 +11,8 @@ struct curl_function {
 };
 
 /* Finds functions of libcurl, which the first call in the process loads and initializes. Any thread
- * may call it. OSP_EUNAVAILABLE: libcurl or a function is missing; the message begins with `who`, as
- * in "downloads need". */
+ * may call it. OSP_EUNAVAILABLE: libcurl or a function is missing; the message begins with `who`,
+ * as in "downloads need". */
 CHECKED enum osp_status curl_library_find(const struct curl_function *functions, int n,
                                           const char *who);
 
