@@ -99,6 +99,16 @@ def test_nothing_of_the_build_is_left(container):
     buildah("umount", container)
 
 
+def test_plugin_without_a_driver(container):
+    """The plug-in loads without CUDA's libraries, and says what a container without GPUs lacks."""
+    if not os.environ.get("OSPREY_IMAGE_CUDA"):
+        pytest.skip("the image has no plug-in")
+    words = ["buildah", "run", "--isolation=chroot", container, "--", "osprey", "validate"]
+    done = subprocess.run([*words, "--device", "cuda"], env=ENV, capture_output=True, text=True)
+    assert done.returncode == 1 and "no driver is loaded" in done.stderr and "--gpus all" in done.stderr
+    assert subprocess.run(words, env=ENV, capture_output=True).returncode == 0  # auto is the CPU
+
+
 def test_serves_and_is_healthy(container):
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
