@@ -69,6 +69,16 @@ def test_service_runs_as_its_own_user_without_rights(machine):
     assert float(re.search(r"level for osprey.service: ([0-9.]+)", exposure)[1]) <= EXPOSURE_MAX
 
 
+def test_plugin_is_found_and_misses_the_driver(machine, package, version):
+    plugin = package.with_name(f"osprey-cuda_{version}-1_amd64.deb")
+    if not plugin.exists():
+        pytest.skip("only with DEB_BUILD_PROFILES=pkg.osprey.cuda")
+    machine.sh(f"dpkg -i {copy_in(machine, plugin)}")
+    done = machine.call("osprey validate --device cuda")
+    assert done.returncode == 1 and "no driver is loaded" in done.stderr
+    machine.sh("dpkg -P osprey-cuda && ! [ -e /usr/lib/osprey ]")
+
+
 def test_manual_page_and_completion(machine):
     assert "osprey serve" in machine.sh("man -l /usr/share/man/man1/osprey.1.gz | cat")
     machine.sh("bash -c 'source /usr/share/bash-completion/completions/osprey && complete -p osprey'")
