@@ -422,7 +422,7 @@ bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer and ti
 	@$(VENV)/bin/python bench/tokenizer_speed.py
 
 .PHONY: test
-test: setup ## Set up, build, and run every test: "N passed, N failed" (10 minutes on 2 cores)
+test: setup ## Set up, build, and run every test: "N passed, N failed" (less than 30 minutes on 2 cores)
 	@MAKE='$(MAKE)' tests/run_all
 
 # Browser tests: they need the distribution's chromium, and have a Python environment of their own.
