@@ -53,7 +53,8 @@ def test_install_starts_the_service(machine, package):
     wait_active(machine)
     assert '"content":"Paris"' in ask(machine)
     assert machine.property("Type") == "notify"
-    assert machine.property("StatusText") == "osprey-nano: 0 running, 0 waiting"
+    idle = "osprey-nano: 0 running, 0 waiting"  # sent a second after the answer at the latest
+    wait_until(lambda: machine.property("StatusText") == idle, idle)
     assert machine.call("systemctl is-enabled osprey").stdout.strip() == "enabled"
 
 
