@@ -11,8 +11,6 @@
 #include "cli/terminal/pull_line.h"
 #include "cli/terminal/pull_run.h"
 
-enum { EXIT_SIGNAL = 128 /* plus the signal's number, as in shells */ };
-
 struct pull_args {
     struct osp_pull_options pull;
     bool dry_run, list, verify, repair, remove, yes, quiet;
@@ -112,7 +110,7 @@ static void show_check(void *ctx, int64_t done_bytes, int64_t total_bytes)
     progress_show(&check->progress, done_bytes, total_bytes);
 }
 
-static enum osp_status verify(const struct pull_args *args, int *signal_number)
+static enum osp_status verify(const struct pull_args *args)
 {
     struct check check = {.quiet = args->quiet};
     struct osp_hub_verify_options options = {.name = args->pull.name,
@@ -122,15 +120,13 @@ static enum osp_status verify(const struct pull_args *args, int *signal_number)
                                              .put = put_check,
                                              .progress = show_check,
                                              .ctx = &check};
-    const volatile int *stop = pull_signals_begin();
     enum osp_status st;
 
     progress_init(&check.progress, "verifying", args->quiet);
-    options.stop = stop;
+    options.stop = pull_signals_begin();
     st = osp_hub_verify(&options);
     progress_clear(&check.progress);
     pull_signals_end();
-    *signal_number = *stop;
     return st;
 }
 
@@ -172,14 +168,14 @@ static void print_report(const struct osp_pull_report *r, const char *name)
                 format_bytes(received, (double)r->total.received_bytes), r->total.n_files);
 }
 
-static enum osp_status download(const struct pull_args *args, int *signal_number)
+static enum osp_status download(const struct pull_args *args)
 {
     const struct pull_request request = {
         .options = args->pull, .dry_run = args->dry_run, .quiet = args->quiet};
     struct osp_pull_report report = {0};
-    enum osp_status st = pull_run(&report, &request, signal_number);
+    enum osp_status st = pull_run(&report, &request);
 
-    if (st == OSP_ECANCELED && args->dry_run && *signal_number == 0)
+    if (st == OSP_ECANCELED && args->dry_run && pull_signal() == 0)
         st = OSP_OK;
     else if (st == OSP_OK) {
         if (!args->quiet)
@@ -190,17 +186,17 @@ static enum osp_status download(const struct pull_args *args, int *signal_number
     return st;
 }
 
-static enum osp_status repair(const struct pull_args *args, int *signal_number)
+static enum osp_status repair(const struct pull_args *args)
 {
     struct pull_args again = *args;
-    const enum osp_status st = verify(args, signal_number);
+    const enum osp_status st = verify(args);
 
     if (st != OSP_OK && st != OSP_EFORMAT)
         return st;
     if (st == OSP_EFORMAT)
         fprintf(stderr, "osprey: %s\n", fail_message());
     again.pull.repair = true;
-    return download(&again, signal_number);
+    return download(&again);
 }
 
 /* ---- the command ---- */
@@ -231,7 +227,6 @@ static int cmd_pull(int argc, char **argv)
 {
     struct pull_args args = {0};
     struct positional_args positional;
-    int signal_number = 0;
     enum osp_status st;
 
     if (options_parse(&command_pull, argc, argv, &args, &positional) != OSP_OK ||
@@ -242,13 +237,11 @@ static int cmd_pull(int argc, char **argv)
     else if (args.remove)
         st = remove_model(&args);
     else if (args.repair)
-        st = repair(&args, &signal_number);
+        st = repair(&args);
     else
-        st = (args.verify ? verify : download)(&args, &signal_number);
+        st = (args.verify ? verify : download)(&args);
     if (st == OSP_OK)
         return EXIT_SUCCESS;
-    if (signal_number != 0)
-        return command_fail(EXIT_SIGNAL + signal_number, fail_message());
     return command_fail(st == OSP_EINVAL ? EXIT_USAGE : EXIT_FAILURE, fail_message());
 }
 

@@ -6,15 +6,14 @@
 
 #include "base/file.h"
 #include "cli/options/commands.h"
+#include "cli/options/model_args.h"
 #include "cli/terminal/progress.h"
 #include "osprey_tools.h"
 
-enum {
-    WORDS = 2,        /* IN and OUT */
-    EXIT_SIGNAL = 128 /* plus the signal's number, as in shells */
-};
+enum { WORDS = 2 }; /* IN and OUT */
 
 struct quantize_args {
+    struct model_args in; /* of which only the hub's members are used */
     const char *mxfp4_layers;
     int64_t shard_bytes_max;
     int n_threads;
@@ -32,6 +31,7 @@ static const struct option_row OPTIONS[] = {
     LIMIT_ROW(T, n_threads, "threads", "-t", 4096, "N",
               "number of compute threads (default: all CPUs that the process may use)"),
     FLAG_ROW(T, force, "force", NULL, "replace the folder OUT if it is a checkpoint"),
+    MODEL_HUB_ROWS(T, in),
     {0},
 };
 
@@ -61,33 +61,45 @@ static void print_report(const struct osp_quantize_report *r, const char *out)
     printf("quantized to MXFP4: %s; MXFP4 in the result: %s\n", r->new_layers, r->layers);
 }
 
+static enum osp_status quantize(const struct quantize_args *args,
+                                const struct positional_args *positional,
+                                struct osp_quantize_report *report)
+{
+    const struct positional_args in = {.n = 1, .words = positional->words};
+    struct progress progress;
+    struct osp_quantize_options options = {.out = positional->words[1],
+                                           .mxfp4_layers = args->mxfp4_layers,
+                                           .force = args->force,
+                                           .shard_bytes_max = args->shard_bytes_max,
+                                           .n_threads = args->n_threads,
+                                           .stop = &stopped,
+                                           .progress = progress_show,
+                                           .progress_ctx = &progress};
+    enum osp_status st;
+
+    TRY(model_args_path(&options.path, &args->in, &in, false));
+    catch_signals();
+    progress_init(&progress, "writing", false);
+    st = osp_quantize(&options, report);
+    progress_clear(&progress);
+out:
+    return st;
+}
+
 static int cmd_quantize(int argc, char **argv)
 {
     struct quantize_args args = {0};
     struct osp_quantize_report report;
     struct positional_args positional;
-    struct progress progress;
     enum osp_status st;
 
     if (options_parse(&command_quantize, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (positional.n != WORDS)
-        return command_fail(EXIT_USAGE, "quantize needs two paths: IN, the checkpoint to read, "
+        return command_fail(EXIT_USAGE, "quantize needs two arguments: IN, the checkpoint to read, "
                                         "and OUT, the checkpoint to write");
-    catch_signals();
-    progress_init(&progress, "writing", false);
-    st = osp_quantize(&(struct osp_quantize_options){.path = positional.words[0],
-                                                     .out = positional.words[1],
-                                                     .mxfp4_layers = args.mxfp4_layers,
-                                                     .force = args.force,
-                                                     .shard_bytes_max = args.shard_bytes_max,
-                                                     .n_threads = args.n_threads,
-                                                     .stop = &stopped,
-                                                     .progress = progress_show,
-                                                     .progress_ctx = &progress},
-                      &report);
-    progress_clear(&progress);
-    if (st == OSP_ECANCELED)
+    st = quantize(&args, &positional, &report);
+    if (st == OSP_ECANCELED && stopped)
         return command_fail(EXIT_SIGNAL + stopped, osp_error());
     if (st != OSP_OK)
         return command_fail(st == OSP_EINVAL ? EXIT_USAGE : EXIT_FAILURE, osp_error());
@@ -97,6 +109,8 @@ static int cmd_quantize(int argc, char **argv)
 
 static const struct command_example EXAMPLES[] = {
     {"osprey quantize gpt-oss-20b gpt-oss-20b-mxfp4", "quantize all layers that can be MXFP4"},
+    {"osprey quantize openai/gpt-oss-20b gpt-oss-20b-mxfp4 --pull",
+     "the same of a model on Hugging Face"},
     {"osprey quantize gpt-oss-20b-bf16 gpt-oss-20b --mxfp4-layers moe",
      "convert a BF16 release to the published layout"},
     {"osprey quantize gpt-oss-20b-Q4_K_M.gguf gpt-oss-20b --mxfp4-layers moe",
@@ -109,9 +123,10 @@ const struct command command_quantize = {
     .summary = "quantize a checkpoint to MXFP4",
     .usage = "IN OUT [options]",
     .about =
-        "Reads the checkpoint IN, in any layout that osprey serves, and writes the folder OUT in\n"
-        "the Hugging Face layout, with the tokenizer and the other small files. If the command\n"
-        "fails, there is no folder OUT.",
+        "Reads the checkpoint IN, a folder or file in any layout that osprey serves or the name of "
+        "a\n"
+        "model on Hugging Face, and writes the folder OUT in the Hugging Face layout, with the\n"
+        "tokenizer and the other small files. If the command fails, there is no folder OUT.",
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_positional_max = WORDS,

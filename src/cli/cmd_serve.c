@@ -270,7 +270,7 @@ static enum osp_status serve(const struct serve_args *args,
 
     TRY(draft_args_read(&drafts, &args->model.drafts));
     opt.speculative = drafts.speculative;
-    TRY(model_args_path(&path, &args->model, positional)); /* before clients can connect */
+    TRY(model_args_path(&path, &args->model, positional, args->quiet)); /* before clients connect */
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);
     if (st == OSP_OK && *forced)

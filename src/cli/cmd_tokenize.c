@@ -81,7 +81,7 @@ static enum osp_status open_tokenizer(struct osp_tokenizer **out, const struct t
     enum osp_status st = OSP_OK;
 
     if (!path)
-        TRY(model_args_path(&path, &args->model, positional));
+        TRY(model_args_path(&path, &args->model, positional, false));
     TRY(osp_tokenizer_open(out, path));
 out:
     return st;

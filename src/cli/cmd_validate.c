@@ -165,7 +165,7 @@ static enum osp_status validate(const struct validate_args *args,
     enum osp_status st;
 
     progress_init(&progress, "reading", args->json);
-    TRY(model_args_path(&opt.path, &args->model, positional));
+    TRY(model_args_path(&opt.path, &args->model, positional, args->json));
     TRY(model_args_kv_type(&opt.kv_cache_dtype, &args->model));
     st = osp_validate(&opt, report);
     progress_clear(&progress);

@@ -2,6 +2,7 @@
 registries of images may be out of reach. docker and podman build the same file."""
 import json
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,10 @@ from conftest import CACHE, ROOT
 from machine import debian_root, run, wait_until
 
 BASE = "localhost/debian:12-slim"
+BUILD_BASE = "localhost/debian:12-build"
+# Certificates that the administrator of this machine has added, such as a proxy's. pip of the build
+# stage needs them, too, to fetch NVIDIA's compiler.
+CERTIFICATES = pathlib.Path("/usr/local/share/ca-certificates")
 NAME = "localhost/osprey:test"
 LIMIT_BYTES = 200_000_000
 ENV = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDER": "buildah"}
@@ -26,14 +31,33 @@ def buildah(*words, timeout_s=900):
     return run(["buildah", *words], env=ENV, timeout_s=timeout_s).strip()
 
 
-@pytest.fixture(scope="module")
-def image():
+def has_image(name):
+    words = ["buildah", "inspect", "--type=image", name]
+    return subprocess.run(words, env=ENV, capture_output=True).returncode == 0
+
+
+def make_base():
     tar = debian_root(CACHE, "bookworm-slim", [], *[f"--dpkgopt=path-exclude={p}" for p in SLIM])
-    if subprocess.run(["buildah", "inspect", "--type=image", BASE], env=ENV, capture_output=True).returncode != 0:
+    if not has_image(BASE):
         container = buildah("from", "scratch")
         buildah("add", "-q", container, str(tar), "/")
         buildah("commit", "-q", "--rm", container, BASE)
-    options = ["--isolation=chroot", "--build-arg", f"BASE={BASE}", "--build-arg", f"BUILD_BASE={BASE}"]
+
+
+def make_build_base():
+    """The base with the certificates of this machine; installing ca-certificates adds them to its list."""
+    container = buildah("from", "--pull-never", BASE)
+    for path in sorted(CERTIFICATES.glob("*.crt")):
+        buildah("copy", "-q", container, str(path), f"{CERTIFICATES}/")
+    buildah("config", "--env", "PIP_CERT=/etc/ssl/certs/ca-certificates.crt", container)
+    buildah("commit", "-q", "--rm", container, BUILD_BASE)
+
+
+@pytest.fixture(scope="module")
+def image():
+    make_base()
+    make_build_base()
+    options = ["--isolation=chroot", "--build-arg", f"BASE={BASE}", "--build-arg", f"BUILD_BASE={BUILD_BASE}"]
     if not os.environ.get("OSPREY_IMAGE_CUDA"):  # compiling the plug-in takes minutes
         options += ["--build-arg", "CUDA="]
     told = run([ROOT / "deploy/build_image.sh", NAME, *options], env=ENV, timeout_s=3600)
@@ -73,6 +97,16 @@ def test_nothing_of_the_build_is_left(container):
     plugin = run(["find", f"{folder}/usr/local/lib", "-name", "osprey-cuda.so"])
     assert bool(plugin) == bool(os.environ.get("OSPREY_IMAGE_CUDA"))
     buildah("umount", container)
+
+
+def test_plugin_without_a_driver(container):
+    """The plug-in loads without CUDA's libraries, and says what a container without GPUs lacks."""
+    if not os.environ.get("OSPREY_IMAGE_CUDA"):
+        pytest.skip("the image has no plug-in")
+    words = ["buildah", "run", "--isolation=chroot", container, "--", "osprey", "validate"]
+    done = subprocess.run([*words, "--device", "cuda"], env=ENV, capture_output=True, text=True)
+    assert done.returncode == 1 and "no driver is loaded" in done.stderr and "--gpus all" in done.stderr
+    assert subprocess.run(words, env=ENV, capture_output=True).returncode == 0  # auto is the CPU
 
 
 def test_serves_and_is_healthy(container):

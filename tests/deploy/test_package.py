@@ -53,7 +53,8 @@ def test_install_starts_the_service(machine, package):
     wait_active(machine)
     assert '"content":"Paris"' in ask(machine)
     assert machine.property("Type") == "notify"
-    assert machine.property("StatusText") == "osprey-nano: 0 running, 0 waiting"
+    idle = "osprey-nano: 0 running, 0 waiting"  # sent a second after the answer at the latest
+    wait_until(lambda: machine.property("StatusText") == idle, idle)
     assert machine.call("systemctl is-enabled osprey").stdout.strip() == "enabled"
 
 
@@ -67,6 +68,16 @@ def test_service_runs_as_its_own_user_without_rights(machine):
     assert "NOTIFY_SOCKET" in machine.sh(f"tr '\\0' '\\n' </proc/{pid}/environ")  # as it was started
     exposure = machine.sh("systemd-analyze security --no-pager osprey").splitlines()[-1]
     assert float(re.search(r"level for osprey.service: ([0-9.]+)", exposure)[1]) <= EXPOSURE_MAX
+
+
+def test_plugin_is_found_and_misses_the_driver(machine, package, version):
+    plugin = package.with_name(f"osprey-cuda_{version}-1_amd64.deb")
+    if not plugin.exists():
+        pytest.skip("only with DEB_BUILD_PROFILES=pkg.osprey.cuda")
+    machine.sh(f"dpkg -i {copy_in(machine, plugin)}")
+    done = machine.call("osprey validate --device cuda")
+    assert done.returncode == 1 and "no driver is loaded" in done.stderr
+    machine.sh("dpkg -P osprey-cuda && ! [ -e /usr/lib/osprey ]")
 
 
 def test_manual_page_and_completion(machine):

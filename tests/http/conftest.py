@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 
-import openai
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,6 +42,8 @@ class Server:
             self.log.append(line.rstrip("\n"))
 
     def client(self, key="none", **options):
+        import openai  # a second of CPU time, which most files of tests do not need
+
         return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=60, **options)
 
     def health(self):

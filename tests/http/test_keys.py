@@ -126,6 +126,8 @@ def test_answers_are_replayed_to_their_own_key(two_keys):
 
 # ---- shares ----
 
+ANSWER_TOKENS = 30  # long enough that the order of starts shows in milliseconds
+
 
 class Asker:
     """Requests in threads of their own, each under an id by which the server's log names it when it is answered."""
@@ -135,24 +137,36 @@ class Asker:
         self.pool = concurrent.futures.ThreadPoolExecutor(64)
         self.n = 0
 
-    def ask(self, name, key, address="127.0.0.1", **body):
+    def _request(self, name, key, address="127.0.0.1", **body):
+        """A connection, and the call that sends the request."""
         headers = {
             "Content-Type": "application/json",
             "Authorization": f"Bearer {key}",
             "X-Request-Id": f"{name}-{self.n}",
         }
         self.n += 1
-        body = json.dumps({"prompt": name, "ignore_eos": True, "max_tokens": 100, **body})
+        body = json.dumps({"prompt": name, "ignore_eos": True, "max_tokens": ANSWER_TOKENS, **body})
         connection = http.client.HTTPConnection(
             "127.0.0.1", self.server.port, timeout=120, source_address=(address, 0)
         )
+        return connection, lambda: connection.request("POST", "/v1/completions", body, headers)
+
+    def ask(self, name, key, **body):
+        connection, send = self._request(name, key, **body)
 
         def get():
-            connection.request("POST", "/v1/completions", body, headers)
+            send()
             assert connection.getresponse().read()
             connection.close()
 
         return self.pool.submit(get)
+
+    def occupy(self, key, **body):
+        """A long answer that runs alone, so that all others wait until it is closed."""
+        connection, send = self._request("ahead", key, **body, max_tokens=4000)
+        send()
+        self.server.wait_until(lambda h: h["running"] == 1, "the first one runs")
+        return connection
 
     def queue_ms(self, name):
         """Queueing times of the requests of this name, in ascending order. The engine measures them: the order of
@@ -166,13 +180,13 @@ def in_turn(server, many, few):
     """Sixteen requests wait, then four of another client come, which are served in turn with those. When the last of
     the four starts, half of the sixteen still wait, and they began to wait earlier."""
     asker = Asker(server)
-    ahead = asker.ask("ahead", **many(0), max_tokens=2500)
-    server.wait_until(lambda h: h["running"] == 1, "the first one runs")
+    ahead = asker.occupy(**many(0))
     asked = [asker.ask("many", **many(i)) for i in range(16)]
     server.wait_until(lambda h: h["waiting"] == 16, "all wait")
     asked += [asker.ask("few", **few) for _ in range(4)]
     server.wait_until(lambda h: h["waiting"] == 20, "the others wait, too")
-    for one in (ahead, *asked):
+    ahead.close()
+    for one in asked:
         one.result()
     server.wait_idle()
     assert server.stop() == 0
@@ -210,11 +224,12 @@ def test_priority_and_users_within_a_key(start_server):
     """There they mean what they did: lower goes first, then the user that was served least."""
     server = start_server("--api-key", "only", "-np", "1")
     asker = Asker(server)
-    asked = [asker.ask("ahead", "only", max_tokens=2500)]
-    server.wait_until(lambda h: h["running"] == 1, "the first one runs")
+    ahead = asker.occupy("only")
+    asked = []
     for name, body in (("low", {"priority": 1}), ("a", {"user": "a"}), ("a", {"user": "a"}), ("b", {"user": "b"})):
         asked.append(asker.ask(name, "only", **body))
-        server.wait_until(lambda h: h["waiting"] == len(asked) - 1, "it waits")
+        server.wait_until(lambda h: h["waiting"] == len(asked), "it waits")
+    ahead.close()
     for one in asked:
         one.result()
     assert server.stop() == 0

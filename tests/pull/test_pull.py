@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import threading
 import urllib.error
@@ -223,6 +224,19 @@ def test_commands_with_pull(case, command):
     case.hub.add(REPO, nano_files())
     done = case.run(*command)
     assert done.returncode == 0, done.stderr
+    progress = "downloading 13.6 MB" in done.stderr
+    assert progress == ("-q" not in command)  # --quiet: no progress of the download either
+
+
+def test_quantize_takes_names(case, tmp_path):
+    case.hub.add(REPO, nano_files())
+    out = tmp_path / "quantized"
+    done = case.run("quantize", REPO, out, "--mxfp4-layers", "qkv")
+    assert done.returncode == 1 and f"run osprey pull {REPO}, or add --pull" in done.stderr
+    assert not out.exists()
+    done = case.run("quantize", REPO, out, "--mxfp4-layers", "qkv", "--pull")
+    assert done.returncode == 0 and "quantized to MXFP4: qkv" in done.stdout, done.stderr
+    assert case.run("validate", out).returncode == 0
 
 
 def test_wrong_hub_arguments(case):
@@ -259,6 +273,28 @@ def test_question_at_a_terminal(case, answer, monkeypatch, tmp_path):
             terminal.read_until(line)
         terminal.read_until("Ctrl-D exits")
         assert terminal.wait_code("\x04") == 0
+
+
+# ---- libcurl ----
+
+
+@pytest.mark.parametrize("source, reason", [
+    ("", "libcurl.so.4 cannot be initialized"),
+    ("int curl_global_init(long flags) { return flags != 3; }", "libcurl.so.4 has no curl_easy_init"),
+    (None, "libcurl.so.4: file too short"),
+])  # fmt: skip
+def test_another_libcurl(case, tmp_path, source, reason):
+    """Commands that use no network run; the others name the package."""
+    library = tmp_path / "libcurl.so.4"
+    if source is None:
+        library.write_bytes(b"")
+    else:
+        subprocess.run(["gcc", "-shared", "-o", library, "-x", "c", "-"], input=source, text=True, check=True)
+    for command, needs in ((["pull", REPO], "downloads need"), (["status"], "calling a server needs")):
+        done = case.run(*command, LD_LIBRARY_PATH=str(tmp_path))
+        assert done.returncode == 1 and needs in done.stderr, done.stderr
+        assert reason in done.stderr and "apt install libcurl4" in done.stderr, done.stderr
+    assert case.run("version", LD_LIBRARY_PATH=str(tmp_path)).returncode == 0
 
 
 # ---- proxies ----

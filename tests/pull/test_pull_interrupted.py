@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from conftest import REPO, WANTED
 from faults import always
 from hub import Fault, sha256
@@ -87,6 +88,21 @@ def test_ctrl_c(case):
     case.check_complete()
     total = sum(len(d) for d in case.hub.repos[REPO].values())
     assert case.hub.bytes_sent - sent < total - (7 << 20)  # two blocks of 4 MiB were kept
+
+
+@pytest.mark.parametrize("command, number", [
+    (["serve", REPO, "--pull"], signal.SIGINT), (["chat", "-hf", REPO, "-p", "Hi"], signal.SIGTERM),
+])  # fmt: skip
+def test_signal_during_the_download_of_another_command(case, command, number):
+    case.hub.faults = [always(Fault(rate=200_000))]
+    process = case.start(*command)
+    end = time.monotonic() + 30
+    while case.hub.bytes_sent == 0 and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(number)
+    err = process.communicate(timeout=10)[1]
+    assert process.returncode == 128 + number and "the same command continues" in err
+    case.check_nothing()
 
 
 def test_two_pulls_share_one_download(case):

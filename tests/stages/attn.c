@@ -130,9 +130,10 @@ static void compare_attn_row(const struct attn_args *a, const struct attn_args *
 {
     const int D = (int)a->kv.dim[4], H = (int)(a->q.dim[1] / D);
     const bool is_rounded = rounds_weights(a, b, row);
+    const int step = under.is_quick && H > 1 ? H - 1 : 1; /* the oracle takes most of the time */
     double att[256];
 
-    for (int h = 0; h < H; h++) {
+    for (int h = 0; h < H; h += step) {
         naive_attend(att, is_rounded ? rounded : a, b, row, h);
         for (int d = 0; d < D; d++) {
             const double found = f32_at(&a->att, (int64_t)row * H * D + h * D + d);

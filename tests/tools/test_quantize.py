@@ -161,7 +161,7 @@ def test_experts_that_stay_bf16_are_listed(tmp_path):
 
 def test_errors_are_one_line_and_a_status(tmp_path):
     for words, code, fragment in [
-        (["IN"], 2, "needs two paths"),
+        (["IN"], 2, "needs two arguments"),
         ([GOLDEN / "hf", tmp_path / "x", "--mxfp4-layers", "qvk"], 2, '"qvk" is unknown'),
         ([GOLDEN / "hf", tmp_path / "x", "--mxfp4-layers", "moe"], 2, "nothing to do"),
         ([GOLDEN / "hf", GOLDEN / "hf", "--force"], 2, "output folder is the source checkpoint"),

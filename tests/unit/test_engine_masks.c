@@ -9,7 +9,7 @@ enum {
     N_HOSTILE = 8,
     N_WAYS = 60, /* to read the answer, times N_PATTERNS: its mask takes 5 to 15 ms */
     N_PATTERNS = 8,
-    N_TOKENS = 48,
+    N_TOKENS = UNIT_IS_TSAN ? 16 : 48,
     SLACK_MS = 10 /* of a busy machine; the masks of a step, one after the other, take 40 to 120 */
 };
 

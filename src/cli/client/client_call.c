@@ -1,19 +1,18 @@
 #include "cli/client/client_call.h"
 
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/curl_library.h"
 #include "base/memory.h"
 
 enum { ERROR_BODY_BYTES_MAX = 4096, CONNECT_TIMEOUT_S = 30, POLL_MS = 1000 };
 
 /* X(member, function, result, parameters): the functions of libcurl that are used. */
 #define CURL_FUNCTIONS(X)                                                                          \
-    X(global_init, curl_global_init, CURLcode, (long))                                             \
     X(init, curl_easy_init, CURL *, (void))                                                        \
     X(setopt, curl_easy_setopt, CURLcode, (CURL *, CURLoption, ...))                               \
     X(getinfo, curl_easy_getinfo, CURLcode, (CURL *, CURLINFO, ...))                               \
@@ -36,32 +35,14 @@ static struct {
 #undef CURL_MEMBER
 } lib;
 
-/* POSIX allows the conversion from a data pointer to a function pointer. */
-static bool find(void *library, const char *name, void *into)
-{
-    void *function = dlsym(library, name);
-
-    memcpy(into, &function, sizeof function);
-    return function != NULL;
-}
-
 enum osp_status client_load(void)
 {
-    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-    bool found = library != NULL;
+#define CURL_ROW(member, function, result, parameters) {#function, &lib.member},
+    static const struct curl_function functions[] = {CURL_FUNCTIONS(CURL_ROW)};
+#undef CURL_ROW
 
-#define CURL_FIND(member, function, result, parameters)                                            \
-    found = found && find(library, #function, &lib.member);
-    CURL_FUNCTIONS(CURL_FIND)
-#undef CURL_FIND
-    if (!found)
-        return fail(OSP_EUNAVAILABLE,
-                    "calling a server needs libcurl, which cannot be loaded (%s); on Debian and "
-                    "Ubuntu run apt install libcurl4",
-                    library == NULL ? dlerror() : "a function is missing");
-    return lib.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
-               ? OSP_OK
-               : fail(OSP_EUNAVAILABLE, "libcurl cannot be initialized");
+    return curl_library_find(functions, sizeof functions / sizeof functions[0],
+                             "calling a server needs");
 }
 
 /* A call in flight. */

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/printable.h"
 #include "base/nearest.h"
+#include "cli/terminal/pull_run.h"
 
 #define COMMAND_ROW(name) &command_##name,
 const struct command *const COMMANDS[] = {COMMAND_LIST(COMMAND_ROW)};
@@ -32,7 +33,7 @@ int command_fail(int code, const char *message)
     else
         fprintf(stderr, "osprey: %s\n", shown);
     free(shown);
-    return code;
+    return code == EXIT_FAILURE && pull_signal() != 0 ? EXIT_SIGNAL + pull_signal() : code;
 }
 
 /* The most similar command; NULL if no command is similar enough. */

@@ -47,9 +47,13 @@ const struct option_row *command_rows(const struct command *command);
 
 const struct command *command_find(const char *name); /* NULL: unknown */
 
-enum { EXIT_USAGE = 2 }; /* wrong command line; other failures have 1 */
+enum {
+    EXIT_USAGE = 2,   /* wrong command line; other failures have 1 */
+    EXIT_SIGNAL = 128 /* plus the number of the signal that ended the command, as in shells */
+};
 
-/* Prints "osprey: MESSAGE" to standard error and returns `code`. */
+/* Prints "osprey: MESSAGE" to standard error. Returns `code`, or EXIT_SIGNAL plus the number of the
+ * signal that stopped a download if that is why the command fails (EXIT_FAILURE). */
 int command_fail(int code, const char *message);
 /* The same with a message that there is no such command; returns EXIT_USAGE. */
 int command_unknown(const char *name);

@@ -75,7 +75,7 @@ const char *model_args_cache_name(const struct model_args *args,
 }
 
 enum osp_status model_args_path(const char **out, const struct model_args *args,
-                                const struct positional_args *positional)
+                                const struct positional_args *positional, bool quiet)
 {
     static char *found; /* *out points to it until the next call */
     const char *name = hub_name(args, positional);
@@ -86,7 +86,7 @@ enum osp_status model_args_path(const char **out, const struct model_args *args,
     if (name == NULL)
         return check_exists(*out);
     osp_free(found);
-    st = model_pull_path(&found, args, name);
+    st = model_pull_path(&found, args, name, quiet);
     *out = found;
 out:
     return st;
@@ -202,7 +202,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
     opt.load_format = known_load_format(opt.load_format);
     opt.gpu_memory_utilization = args->gpu_memory_utilization.value;
     opt.worker_silence_ms = args->worker_silence_s * 1000;
-    TRY(model_args_path(&opt.path, args, positional));
+    TRY(model_args_path(&opt.path, args, positional, quiet));
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
     TRY(model_args_sinks(&opt.no_sinks, args));
     TRY(draft_args_read(&drafts, &args->drafts));

@@ -28,16 +28,23 @@ struct model_args {
              "folder with a checkpoint (Hugging Face or original layout), a GGUF file, or the "    \
              "name of a model on Hugging Face, USER/MODEL[:TAG][@REVISION]; same as the argument " \
              "MODEL (default: the bundled osprey-nano)"),                                          \
-        FLAG_ROW(T, m.pull, "pull", NULL,                                                          \
-                 "download a model that is not in the Hugging Face cache (default: ask at a "      \
-                 "terminal, otherwise fail; see osprey help pull)"),                               \
+        TEXT_ROW(T, m.hf_repo, "hf-repo", "-hf,-hfr", "NAME",                                      \
+                 "model on Hugging Face, same as the argument MODEL with --pull (llama-server's "  \
+                 "name)"),                                                                         \
+        MODEL_HUB_ROWS(T, m),                                                                      \
+        TEXT_ROW(T, m.options.tokenizer, "tokenizer", NULL, "FILE",                                \
+                 "tokenizer.json, a .tiktoken or a GGUF file (default: in the checkpoint's "       \
+                 "folder, or in its GGUF file)")
+
+/* How a model on Hugging Face is found or downloaded. */
+#define MODEL_HUB_ROWS(T, m)                                                                       \
+    FLAG_ROW(T, m.pull, "pull", NULL,                                                              \
+             "download a model that is not in the Hugging Face cache (default: ask at a "          \
+             "terminal, otherwise fail; see osprey help pull)"),                                   \
         FLAG_ROW(T, m.offline, "offline", NULL,                                                    \
                  "do not use the network for models, as HF_HUB_OFFLINE=1"),                        \
         TEXT_ROW(T, m.revision, "revision", NULL, "NAME",                                          \
                  "branch, tag or commit of the model, same as @REVISION (default main)"),          \
-        TEXT_ROW(T, m.hf_repo, "hf-repo", "-hf,-hfr", "NAME",                                      \
-                 "model on Hugging Face, same as the argument MODEL with --pull (llama-server's "  \
-                 "name)"),                                                                         \
         TEXT_ROW(T, m.hf_file, "hf-file", "-hff", "FILE",                                          \
                  "GGUF file of the model's repository (default: chosen by the tag, else Q4_K_M, "  \
                  "Q8_0 or the first one)"),                                                        \
@@ -46,10 +53,7 @@ struct model_args {
                  "prefer HF_TOKEN"),                                                               \
         TEXT_ROW(T, m.download_dir, "download-dir", NULL, "FOLDER",                                \
                  "the Hugging Face cache (default: $HF_HUB_CACHE, $HF_HOME/hub or "                \
-                 "~/.cache/huggingface/hub)"),                                                     \
-        TEXT_ROW(T, m.options.tokenizer, "tokenizer", NULL, "FILE",                                \
-                 "tokenizer.json, a .tiktoken or a GGUF file (default: in the checkpoint's "       \
-                 "folder, or in its GGUF file)")
+                 "~/.cache/huggingface/hub)")
 
 #define MODEL_SIZE_ROWS(T, m)                                                                      \
     LIMIT_ROW(T, m.options.context_tokens_max, "max-model-len",                                    \
@@ -166,10 +170,10 @@ struct model_args {
 
 /* The folder of the argument MODEL or of --model; NULL: the bundled model. A name such as
  * openai/gpt-oss-20b is looked up in the local Hugging Face cache, and downloaded if that is wanted
- * (model_pull.h), unless a folder has that name. Valid until the next call; one thread at a
- * time. */
+ * (model_pull.h), without progress if `quiet`, unless a folder has that name. Valid until the next
+ * call; one thread at a time. */
 CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
-                                        const struct positional_args *positional);
+                                        const struct positional_args *positional, bool quiet);
 
 /* The name that was looked up in the cache, without its revision; NULL: the model is a folder or
  * the bundled one. Valid until the next call. */

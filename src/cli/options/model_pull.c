@@ -40,8 +40,7 @@ static enum osp_status not_downloaded(const struct model_args *args, const char 
 static enum osp_status pull(char **out, const struct pull_request *request)
 {
     struct osp_pull_report report = {0};
-    int signal_number;
-    const enum osp_status st = pull_run(&report, request, &signal_number);
+    const enum osp_status st = pull_run(&report, request);
 
     *out = report.path;
     report.path = NULL;
@@ -49,11 +48,12 @@ static enum osp_status pull(char **out, const struct pull_request *request)
     return st;
 }
 
-enum osp_status model_pull_path(char **out, const struct model_args *args, const char *name)
+enum osp_status model_pull_path(char **out, const struct model_args *args, const char *name,
+                                bool quiet)
 {
     const bool offline = args->offline || osp_hub_is_offline();
     const bool wanted = args->pull || args->hf_repo != NULL;
-    struct pull_request request = {.options = options_of(args, name)};
+    struct pull_request request = {.options = options_of(args, name), .quiet = quiet};
     enum osp_status st = osp_hub_find(out, &request.options);
 
     if (st != OSP_ENOTFOUND)

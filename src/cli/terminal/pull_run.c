@@ -40,6 +40,11 @@ void pull_signals_end(void)
         sigaction(SIGNALS[i], &before[i], NULL);
 }
 
+int pull_signal(void)
+{
+    return stopped;
+}
+
 /* ---- questions ---- */
 
 bool pull_can_ask(void)
@@ -120,8 +125,7 @@ static enum osp_status stopped_error(const struct osp_pull_report *report, const
                 name, format_bytes(done, (double)report->total.done_bytes));
 }
 
-enum osp_status pull_run(struct osp_pull_report *report, const struct pull_request *request,
-                         int *signal_number)
+enum osp_status pull_run(struct osp_pull_report *report, const struct pull_request *request)
 {
     struct run run = {.request = request};
     struct osp_pull_options options = request->options;
@@ -135,6 +139,5 @@ enum osp_status pull_run(struct osp_pull_report *report, const struct pull_reque
     st = osp_pull(report, &options);
     pull_line_clear(&run.line);
     pull_signals_end();
-    *signal_number = stopped;
     return st == OSP_ECANCELED && stopped ? stopped_error(report, options.name) : st;
 }

@@ -13,10 +13,9 @@ struct pull_request {
     bool quiet;                      /* no progress */
 };
 
-/* OSP_ECANCELED: by the user, or after a dry run. *signal_number receives the signal that ended it,
- * or 0. */
-CHECKED enum osp_status pull_run(struct osp_pull_report *report, const struct pull_request *request,
-                                 int *signal_number);
+/* OSP_ECANCELED: by the user, by a signal (pull_signal()), or after a dry run. */
+CHECKED enum osp_status pull_run(struct osp_pull_report *report,
+                                 const struct pull_request *request);
 
 /* Asks at the terminal; an empty line is `fallback`. */
 bool pull_ask(const char *question, bool fallback);
@@ -25,5 +24,7 @@ bool pull_can_ask(void); /* standard input and standard error are a terminal */
 /* SIGINT, SIGTERM and SIGHUP set *pull_signals_begin() until pull_signals_end(). */
 const volatile int *pull_signals_begin(void);
 void pull_signals_end(void);
+/* The signal that came between the last two of these calls; 0: none. */
+int pull_signal(void);
 
 #endif

@@ -12,7 +12,8 @@ static enum osp_status check_driver(void)
     TRY(gpu_check(cudaRuntimeGetVersion(&runtime), "querying the runtime version"));
     if (driver == 0)
         return fail(OSP_EDEVICE,
-                    "cuda: no driver is loaded: install libcuda.so.1 and its kernel module");
+                    "cuda: no driver is loaded: install libcuda.so.1 and its kernel module; a "
+                    "container needs NVIDIA's container toolkit and --gpus all");
     if (driver / 1000 < runtime / 1000)
         return fail(
             OSP_EDEVICE,

@@ -2,12 +2,12 @@
 
 #include <ctype.h>
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/curl_library.h"
 #include "base/memory.h"
 #include "store/hub/hub_url.h"
 
@@ -19,7 +19,6 @@ enum {
 
 /* X(member, function, result, parameters): the functions of libcurl that are used. */
 #define CURL_FUNCTIONS(X)                                                                          \
-    X(global_init, curl_global_init, CURLcode, (long))                                             \
     X(init, curl_easy_init, CURL *, (void))                                                        \
     X(reset, curl_easy_reset, void, (CURL *))                                                      \
     X(setopt, curl_easy_setopt, CURLcode, (CURL *, CURLoption, ...))                               \
@@ -39,32 +38,21 @@ static struct {
 #define CURL_MEMBER(member, function, result, parameters) result(*member) parameters;
     CURL_FUNCTIONS(CURL_MEMBER)
 #undef CURL_MEMBER
-    bool is_loaded;
-    char error[256]; /* of dlopen() */
 } lib;
 
-/* POSIX allows the conversion from a data pointer to a function pointer. */
-static bool find(void *library, const char *name, void *into)
-{
-    void *function = dlsym(library, name);
-
-    memcpy(into, &function, sizeof function);
-    return function != NULL;
-}
+static enum osp_status load_status; /* of load(), with its message */
+static char load_message[FAIL_MESSAGE_BYTES_MAX];
 
 static void load(void)
 {
-    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-    bool found = library != NULL;
+#define CURL_ROW(member, function, result, parameters) {#function, &lib.member},
+    static const struct curl_function functions[] = {CURL_FUNCTIONS(CURL_ROW)};
+#undef CURL_ROW
 
-#define CURL_FIND(member, function, result, parameters)                                            \
-    found = found && find(library, #function, &lib.member);
-    CURL_FUNCTIONS(CURL_FIND)
-#undef CURL_FIND
-    if (!found)
-        snprintf(lib.error, sizeof lib.error, "%s",
-                 library == NULL ? dlerror() : "a function is missing");
-    lib.is_loaded = found && lib.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    load_status =
+        curl_library_find(functions, sizeof functions / sizeof functions[0], "downloads need");
+    if (load_status != OSP_OK)
+        snprintf(load_message, sizeof load_message, "%s", fail_message());
 }
 
 static enum osp_status load_once(void)
@@ -72,11 +60,7 @@ static enum osp_status load_once(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, load);
-    return lib.is_loaded ? OSP_OK
-                         : fail(OSP_EUNAVAILABLE,
-                                "downloads need libcurl, which cannot be loaded (%s); on Debian "
-                                "and Ubuntu run apt install libcurl4",
-                                lib.error[0] ? lib.error : "it cannot be initialized");
+    return load_status == OSP_OK ? OSP_OK : fail(load_status, "%s", load_message);
 }
 
 struct hub_http {
