@@ -97,8 +97,8 @@ out:
     return st;
 }
 
-/* file_bytes, parts_of: with several ranks, of rank 0's part. draft: an opened draft head, or empty;
- * NULL: none. */
+/* file_bytes, parts_of: with several ranks, of rank 0's part. draft: an opened draft head, or an
+ * empty one; NULL: none. */
 static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_options *opt,
                                    const struct gptoss_config *whole, int64_t file_bytes,
                                    const struct weights_report *parts_of,
