@@ -636,8 +636,9 @@ $(DEPLOY_VENV)/stamp: tests/deploy/requirements.txt
 test-deploy: build $(DEPLOY_VENV)/stamp ## Optional: package, image, monitoring and chart of deploy/ (15 minutes; root for the first two)
 	@$(DEPLOY_VENV)/bin/python -m pytest -rs -p no:cacheprovider --timeout 3600 tests/deploy
 
-manifests: $(DEPLOY_VENV)/stamp ## Write deploy/kubernetes/osprey.yaml from the Helm chart
+manifests: $(DEPLOY_VENV)/stamp ## Write osprey.yaml and ranks.yaml of deploy/kubernetes from the Helm chart
 	@$(DEPLOY_VENV)/bin/python deploy/helm/render.py >deploy/kubernetes/osprey.yaml
+	@$(DEPLOY_VENV)/bin/python deploy/helm/render.py deploy/helm/ranks.yaml >deploy/kubernetes/ranks.yaml
 
 # ---- installing and packing -------------------------------------------------------------------
 

@@ -3,8 +3,11 @@
 
     deploy/helm/render.py [VALUES.yaml...] >deploy/kubernetes/osprey.yaml
 
-`make manifests` writes deploy/kubernetes/osprey.yaml with it, from the default values.
+`make manifests` writes deploy/kubernetes/osprey.yaml with it, from the default values, and
+deploy/kubernetes/ranks.yaml, from deploy/helm/ranks.yaml. The comment at the top of the values is
+printed, too.
 """
+import itertools
 import pathlib
 import sys
 
@@ -15,7 +18,7 @@ CHART = pathlib.Path(__file__).parent / "osprey"
 HEADER = """# Made from deploy/helm/osprey by `make manifests`; change the chart instead.
 #
 #   kubectl create namespace llm
-#   kubectl -n llm apply -f deploy/kubernetes/osprey.yaml
+#   kubectl -n llm apply -f deploy/kubernetes/{name}
 """
 
 
@@ -39,11 +42,20 @@ def documents(values=None, name="osprey", namespace="llm"):
                     yield template, document.strip()
 
 
+def first_comment(text):
+    return "\n".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
+
+
 def main():
-    values = {}
-    for path in sys.argv[1:]:
-        merge(values, yaml.safe_load(pathlib.Path(path).read_text()) or {})
-    print(HEADER, end="")
+    values, name, comments = {}, "osprey.yaml", []
+    for path in map(pathlib.Path, sys.argv[1:]):
+        text = path.read_text()
+        merge(values, yaml.safe_load(text) or {})
+        name = path.name
+        comments.append(first_comment(text))
+    print(HEADER.format(name=name), end="")
+    for comment in filter(None, comments):
+        print(f"#\n{comment}")
     for template, document in documents(values):
         if not template.startswith("tests/"):
             print(f"---\n{document}")

@@ -57,20 +57,47 @@ def machine(tmp_path_factory, package):
     run(["rm", "-rf", root])
 
 
-def test_job_serves_and_drains_when_it_is_canceled(machine):
+STREAM = "/root/stream.txt"
+
+
+def submit(machine, *options):
+    """Submits the job; its number and the shell command of a request that streams into STREAM."""
     wait_until(lambda: "idle" in machine.call("sinfo -h -o %T").stdout, "the node is idle", 60)
-    out = machine.sh("cd /root && OSPREY_DEVICE=cpu sbatch osprey.sbatch --max-num-seqs 2")
+    out = machine.sh(f"cd /root && rm -f {STREAM} && OSPREY_DEVICE=cpu sbatch {' '.join(options)} osprey.sbatch "
+                     "--max-num-seqs 2")
     job = out.split()[-1]
-    url = wait_until(lambda: machine.call(f"cat /root/osprey-{job}.url").stdout.strip(), "the URL of the job", 120)
-    assert "gpu:1" in machine.sh(f"scontrol show job {job} -d")
-    port = url.rsplit(":", 1)[1]
-    ask = (f"curl -sS http://127.0.0.1:{port}/v1/completions -H \"Authorization: Bearer $(cat /root/osprey-{job}.key)\" "
+    log = f"cat /root/osprey-{job}.log"
+    url = wait_until(lambda: machine.call(f"cat /root/osprey-{job}.url").stdout.strip()
+                     or machine.call(f"squeue -h -j {job}").stdout.strip() == "" and "no job", "the job's URL", 120)
+    assert url.startswith("http://node:"), machine.call(log).stdout
+    ask = (f"curl -sS http://127.0.0.1:{url.rsplit(':', 1)[1]}/v1/completions "
+           f"-H \"Authorization: Bearer $(cat /root/osprey-{job}.key)\" "
            "-H 'Content-Type: application/json' -d '{\"prompt\": \"The capital of France is\", \"max_tokens\": 2000, "
-           "\"ignore_eos\": true, \"stream\": true}' >/root/stream.txt")
+           f"\"ignore_eos\": true, \"stream\": true}}' >{STREAM}")
+    return job, ask
+
+
+def cancel_in_mid_stream(machine, job, ask):
     stream = machine.start(ask)
-    wait_until(lambda: machine.call("grep -c data: /root/stream.txt").stdout.strip() not in ("", "0"), "a first token")
+    wait_until(lambda: machine.call(f"grep -c data: {STREAM}").stdout.strip() not in ("", "0"), "a first token")
     machine.sh(f"scancel --batch --signal=TERM {job}")  # what --signal=B:TERM@120 sends
-    assert stream.wait(90) == 0
-    assert machine.sh("tail -n 3 /root/stream.txt").strip().endswith("data: [DONE]")
+    assert stream.wait(90) == 0, machine.sh(f"cat /root/osprey-{job}.log")
+    assert machine.sh(f"tail -n 3 {STREAM}").strip().endswith("data: [DONE]")
     wait_until(lambda: machine.call(f"squeue -h -j {job}").stdout.strip() == "", "the job has ended", 60)
     assert machine.call(f"test -e /root/osprey-{job}.url").returncode != 0
+
+
+def test_job_serves_and_drains_when_it_is_canceled(machine):
+    job, ask = submit(machine)
+    assert "gpu:1" in machine.sh(f"scontrol show job {job} -d")
+    cancel_in_mid_stream(machine, job, ask)
+
+
+def test_tasks_of_a_job_are_ranks(machine):
+    """Two tasks without a GPU; the drain leaves rank 1 alone until the stream has ended."""
+    job, ask = submit(machine, "--gpus=0", "--ntasks=2", "--cpus-per-task=2")
+    details = machine.sh(f"scontrol show job {job} -d")
+    assert "gpu:1" not in details and "NumTasks=2" in details
+    assert "2 ranks: " in machine.sh(f"cat /root/osprey-{job}.log")
+    cancel_in_mid_stream(machine, job, ask)
+    assert "JobState=COMPLETED" in machine.sh(f"scontrol show job {job}")
