@@ -413,18 +413,19 @@ out:
     return st;
 }
 
-/* Known before any file is read. */
+/* Known before any file is read. A device that was asked for by name need not be there. */
 static enum osp_status check_draft_device(const struct osp_model_options *opt)
 {
-    const struct backend_ops *ops = backend_find(opt->device);
+    const bool is_cuda = opt->device != NULL && strcmp(opt->device, "cuda") == 0;
+    const struct backend_ops *ops = is_cuda ? NULL : backend_find(opt->device);
 
-    if (opt->draft_model == NULL || ops == NULL)
+    if (opt->draft_model == NULL || (ops == NULL && !is_cuda))
         return OSP_OK;
-    if (strcmp(ops->name, "cpu") != 0)
+    if (is_cuda || strcmp(ops->name, "cpu") != 0)
         return fail(OSP_EUNSUPPORTED,
                     "draft model %s: the device %s cannot run draft heads (Eagle3) yet; use method "
                     "ngram, which needs no draft model, or --device cpu",
-                    opt->draft_model, ops->name);
+                    opt->draft_model, is_cuda ? "cuda" : ops->name);
     if (is_dummy(opt))
         return fail(OSP_EUNSUPPORTED,
                     "draft model %s: generated weights (load format dummy) have no draft head",
@@ -437,7 +438,6 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
     enum osp_status st;
 
     TRY(mxfp4_layers_parse(&m->mxfp4_layers, opt->mxfp4_layers));
-    TRY(check_draft_device(opt));
     if (is_dummy(opt))
         return open_dummy(m, opt);
     if (opt->load_format != NULL && strcmp(opt->load_format, "auto") != 0 &&
@@ -547,6 +547,7 @@ static enum osp_status open_model(struct osp_model **out, const struct osp_model
     m->part = part;
     TRY(worker_is_wanted(&is_in_worker, opt));
     is_in_worker |= text == NULL && ranks_wanted(opt) > 1;
+    TRY(check_draft_device(opt));
     TRY(device_settings_make(&m->device_settings, opt));
     TRY(is_in_worker ? open_in_worker(m, opt) : open_here(m, opt));
     m->device_settings.n = 0; /* their strings are borrowed until here */
