@@ -71,7 +71,8 @@ static int port_of(int fd)
 static enum osp_status listen_at(int *out, const struct sockaddr *a, socklen_t n, const char *text)
 {
     const int on = 1;
-    int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Non-blocking: a connection can be gone again between poll() and accept(). */
+    int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0)
         return fail(OSP_EUNAVAILABLE, "rank address %s: %s", text, strerror(errno));
@@ -180,6 +181,8 @@ enum osp_status rank_accept(int *out, int listener, int timeout_ms)
     if (poll(&p, 1, timeout_ms) <= 0)
         return fail(OSP_ETIMEOUT, "no rank has connected");
     *out = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (*out < 0 && (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR))
+        return fail(OSP_ETIMEOUT, "no rank has connected");
     if (*out < 0)
         return fail(OSP_EUNAVAILABLE, "a rank's connection: %s", strerror(errno));
     set_no_delay(*out); /* has no effect on a Unix socket */

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "dist/rank_address.h"
+#include "dist/rank_joins.h"
 
 struct rank_member {
     int rank, n_local;
@@ -125,7 +126,7 @@ static void *pulse_main(void *arg)
             heard_ns = clock_ns();
         turn_ns = clock_ns();
         if (p.revents != 0) {
-            if (rank_receive(m->pulse, &beat, SILENT_MS, &m->is_closing) != OSP_OK)
+            if (rank_receive(m->pulse, &beat, sizeof mine, SILENT_MS, &m->is_closing) != OSP_OK)
                 note_fault(m, "has ended");
             heard_ns = clock_ns();
         }
@@ -218,7 +219,7 @@ enum osp_status rank_member_next(struct rank_member *m, struct rank_message **ou
 {
     enum osp_status st;
 
-    TRY(rank_receive(m->control, &m->message, -1, &m->watch.has_fault));
+    TRY(rank_receive(m->control, &m->message, RANK_MESSAGE_BYTES_MAX, -1, &m->watch.has_fault));
     *out = &m->message;
 out:
     return st;
