@@ -34,7 +34,7 @@ enum {
 
 struct rank_peer {
     int control, pulse;
-    int process; /* process_descriptor(); -1: on another host */
+    int process; /* process_descriptor_same_program(); -1: on another host, or no such one */
     struct rank_hello hello;
     bool has_hello;
     uint64_t heard_ns;
@@ -288,28 +288,52 @@ static void *leader_main(void *arg)
 
 /* ---- ranks join ---- */
 
-static void make_token(struct rank_leader *l)
+/* What cannot be guessed: rng_entropy() would fall back on the clock. */
+static enum osp_status make_token(struct rank_leader *l)
 {
-    snprintf(l->token, sizeof l->token, "%016llx%016llx", (unsigned long long)rng_entropy(),
-             (unsigned long long)rng_entropy());
+    uint64_t random[2];
+
+    if (!rng_fill(random, sizeof random))
+        return fail(OSP_EUNAVAILABLE, "a token for the ranks: getrandom: %s", strerror(errno));
+    snprintf(l->token, sizeof l->token, "%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    return OSP_OK;
+}
+
+/* For ranks that something else starts. */
+static enum osp_status listen_at_given(struct rank_leader *l)
+{
+    enum osp_status st;
+
+    TRY(rank_token_check());
+    snprintf(l->token, sizeof l->token, "%s", rank_token());
+    TRY(rank_listen(&l->listener, l->options.address, l->address));
+    if (l->token[0] == '\0' && !rank_is_local(l->listener))
+        log_warn("environment variable " RANK_TOKEN_VARIABLE
+                 " is not set: any program that reaches %s can join as a rank; set the same "
+                 "secret for all ranks",
+                 l->address);
+out:
+    return st;
 }
 
 /* One host: a Unix socket without a file. Several: a free port of the first host. */
 static enum osp_status listen_for_ranks(struct rank_leader *l)
 {
     char host[RANK_ADDRESS_BYTES - 8], address[RANK_ADDRESS_BYTES];
+    enum osp_status st;
 
-    if (l->options.address != NULL) {
-        snprintf(l->token, sizeof l->token, "%s", rank_token());
-        return rank_listen(&l->listener, l->options.address, l->address);
-    }
-    make_token(l);
+    if (l->options.address != NULL)
+        return listen_at_given(l);
+    TRY(make_token(l));
     mpirun_first_host(host, sizeof host, l->options.hosts);
     if (l->options.hosts == NULL)
         snprintf(address, sizeof address, "@osprey-%016llx", (unsigned long long)rng_entropy());
     else
         snprintf(address, sizeof address, "%s:0", host);
-    return rank_listen(&l->listener, address, l->address);
+    TRY(rank_listen(&l->listener, address, l->address));
+out:
+    return st;
 }
 
 static enum osp_status refuse(int fd, const char *message)
@@ -350,7 +374,7 @@ static enum osp_status take_hello(struct rank_leader *l, int r)
              p->hello.pid);
     p->has_hello = true;
     if (strcmp(p->hello.machine, l->hello.machine) == 0)
-        p->process = process_descriptor(p->hello.pid);
+        p->process = process_descriptor_same_program(p->hello.pid);
     TRY(check_hello(l, r));
 out:
     return st;

@@ -71,6 +71,16 @@ const char *rank_token(void)
     return token != NULL ? token : "";
 }
 
+enum osp_status rank_token_check(void)
+{
+    const size_t n = strlen(rank_token());
+
+    return n < RANK_TOKEN_BYTES
+               ? OSP_OK
+               : fail(OSP_EINVAL, "environment variable %s has %zu bytes, expected at most %d",
+                      RANK_TOKEN_VARIABLE, n, RANK_TOKEN_BYTES - 1);
+}
+
 struct rank_join rank_join_make(int rank, enum rank_connection connection)
 {
     struct rank_join j;

@@ -61,6 +61,8 @@ CHECKED enum osp_status rank_hello_make(struct rank_hello *out, int n_ranks, int
 struct rank_join rank_join_make(int rank, enum rank_connection connection);
 /* The token of this process's environment; "": there is none. */
 const char *rank_token(void);
+/* OSP_EINVAL: it is too long for a join. */
+CHECKED enum osp_status rank_token_check(void);
 /* Whether the join is one of this version with this token. */
 bool rank_join_is_valid(const struct rank_join *j, int n_ranks, const char *token);
 

@@ -4,10 +4,14 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "dist/rank_address.h"
 #include "dist/rank_joins.h"
 #include "dist/rank_leader.h"
@@ -53,6 +57,16 @@ static bool is_closed(int fd)
     return n == 0 || (n < 0 && errno == ECONNRESET);
 }
 
+/* Whether the process still runs this program's file. */
+static bool runs_own_program(pid_t pid)
+{
+    char path[32], own[512] = "", its[512] = "";
+
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return readlink("/proc/self/exe", own, sizeof own - 1) > 0 &&
+           readlink(path, its, sizeof its - 1) > 0 && strcmp(own, its) == 0;
+}
+
 /* ---- connections for the exchange ---- */
 
 static void check_mesh(const char *wanted)
@@ -92,6 +106,96 @@ static void test_mesh(void **state)
     (void)state;
     check_mesh("127.0.0.1:0");
     check_mesh(local_address("mesh"));
+}
+
+/* ---- another user ---- */
+
+/* Returns 0 if the connection was refused because of the user. */
+static int connect_as_nobody(const char *address)
+{
+    enum { NOBODY = 65534 };
+    int fd;
+
+    if (setuid(NOBODY) != 0 || rank_connect(&fd, address, 0) != OSP_EUNAVAILABLE)
+        return 1;
+    return strstr(fail_message(), "belongs to another user") == NULL;
+}
+
+static void test_another_user(void **state)
+{
+    char address[RANK_ADDRESS_BYTES];
+    int listener, fd, status;
+    pid_t child;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can become another user */
+    assert_int_equal(rank_listen(&listener, local_address("user"), address), OSP_OK);
+    child = fork();
+    if (child == 0)
+        _exit(connect_as_nobody(address));
+    assert_int_equal(rank_accept(&fd, listener, CONNECT_MS), OSP_EUNAVAILABLE);
+    assert_int_equal(fd, -1);
+    assert_non_null(strstr(fail_message(), "belongs to another user"));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(listener);
+}
+
+static void test_addresses(void **state)
+{
+    char address[RANK_ADDRESS_BYTES], name[RANK_ADDRESS_BYTES / 2] = "";
+    char token[RANK_TOKEN_BYTES + 1];
+    int fd;
+
+    (void)state;
+    memset(name, '@', sizeof name - 1);
+    assert_int_equal(rank_listen(&fd, name, address), OSP_EINVAL);
+    assert_int_equal(rank_connect(&fd, name, CONNECT_MS), OSP_EINVAL);
+    assert_int_equal(rank_listen(&fd, "127.0.0.1:0", address), OSP_OK);
+    assert_true(rank_is_local(fd));
+    close(fd);
+    assert_int_equal(rank_listen(&fd, "0.0.0.0:0", address), OSP_OK);
+    assert_false(rank_is_local(fd));
+    close(fd);
+    memset(token, 'x', sizeof token);
+    token[RANK_TOKEN_BYTES] = '\0';
+    setenv(RANK_TOKEN_VARIABLE, token, 1);
+    assert_int_equal(rank_token_check(), OSP_EINVAL);
+    token[RANK_TOKEN_BYTES - 1] = '\0';
+    setenv(RANK_TOKEN_VARIABLE, token, 1);
+    assert_int_equal(rank_token_check(), OSP_OK);
+    unsetenv(RANK_TOKEN_VARIABLE);
+}
+
+/* Only another process of this program is ended where a peer names its id. */
+static void test_process_ids(void **state)
+{
+    const pid_t child = fork();
+    char *const other[] = {"sleep", "30", NULL};
+    pid_t pid;
+    int fd;
+
+    (void)state;
+    if (child == 0) {
+        (void)pause();
+        _exit(0);
+    }
+    fd = process_descriptor_same_program(child);
+    assert_true(fd >= 0);
+    process_kill(fd);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(fd);
+    assert_int_equal(process_descriptor_same_program(getpid()), -1);
+    assert_int_equal(process_descriptor_same_program(getppid()), -1);
+    assert_int_equal(process_descriptor_same_program(1), -1);
+    assert_int_equal(process_descriptor_same_program(-5), -1);
+    assert_int_equal(process_run(&pid, other, (const char *const[]){NULL}), OSP_OK);
+    while (runs_own_program(pid)) /* until exec() */
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(process_descriptor_same_program(pid), -1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 /* ---- a full list ---- */
@@ -170,5 +274,6 @@ static void test_silent_connections(void **state)
     pthread_join(thread, NULL);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_mesh), cmocka_unit_test(test_oldest_is_closed),
-          cmocka_unit_test(test_silent_connections))
+UNIT_MAIN(cmocka_unit_test(test_mesh), cmocka_unit_test(test_another_user),
+          cmocka_unit_test(test_addresses), cmocka_unit_test(test_process_ids),
+          cmocka_unit_test(test_oldest_is_closed), cmocka_unit_test(test_silent_connections))

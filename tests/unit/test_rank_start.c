@@ -128,6 +128,8 @@ static void check_command(const char *hosts, int n_ranks, const char *const *wan
 
 static void test_mpirun_command(void **state)
 {
+    static const char *const bad[] = {"",      "a,",    ",b",   "a,-oProxyCommand=x",
+                                      "a:2,b", "a b,c", "a,b;c"};
     const struct mpirun_options odd = {.n_ranks = 4, .hosts = "a,b,c"};
 
     (void)state;
@@ -147,6 +149,12 @@ static void test_mpirun_command(void **state)
                                    "none", "-x", "OSPREY_RANK_TOKEN", "-n", "1", "/bin/osprey",
                                    "--rank", "a:1", NULL});
     assert_int_equal(mpirun_check(&odd), OSP_EINVAL);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const struct mpirun_options opt = {.n_ranks = 2, .hosts = bad[i]};
+
+        assert_int_equal(mpirun_check(&opt), OSP_EINVAL);
+        assert_null(strstr(fail_message(), "divided"));
+    }
 }
 
 /* ---- messages ---- */
