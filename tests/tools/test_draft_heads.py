@@ -102,7 +102,7 @@ BAD = [  # layout, changes of config.json, change of the tensors, words of the m
     ("lmsys", {}, without("d2t"), ["d2t is missing", "draft_vocab_size"]),
     ("lmsys", {}, without("lm_head.weight"), ["lm_head.weight is missing", "[512, 320]"]),
     ("lmsys", {}, other("d2t", np.full(512, 4000, np.int64)), ["d2t", "entry 0 is 4000", "-2048 to 2048"]),
-    ("lmsys", {}, other("d2t", np.full(512, 2047, np.int64)), ["d2t", "entry 1 is 2047", "token 2048", "0 to 2047"]),
+    ("lmsys", {}, other("d2t", np.full(512, 2048, np.int64)), ["d2t", "entry 0 is 2048", "token 2048", "0 to 2047"]),
     ("lmsys", {}, other("d2t", np.full(512, 2**63 - 1, np.int64)), ["d2t", "entry 0 is 9223372036854775807"]),
     ("lmsys", {"draft_vocab_size": 4096}, None, ["draft_vocab_size is 4096", "2048"]),
     ("nvidia-v3", {"architectures": ["LlamaForCausalLM"]}, None, ["LlamaForCausalLM", "Eagle3"]),
