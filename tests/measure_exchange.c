@@ -65,11 +65,10 @@ static void measure_all(struct exchange *x, int n_rounds, const char *name)
 /* A socket between each two ranks, all made before the ranks are processes. */
 static void connect_all(int sockets[RANKS_MAX][RANKS_MAX], int n_ranks)
 {
-    char address[64];
-    int listener, port;
+    char address[RANK_ADDRESS_BYTES];
+    int listener;
 
-    must(rank_listen_anywhere(&listener, &port));
-    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    must(rank_listen(&listener, "127.0.0.1:0", address));
     for (int a = 0; a < n_ranks; a++)
         for (int b = 0; b < a; b++) {
             must(rank_connect(&sockets[a][b], address, 1000));

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -259,6 +260,29 @@ int process_descriptor(pid_t pid)
     (void)pid;
     return -1;
 #endif
+}
+
+static bool runs_this_program(pid_t pid)
+{
+    struct stat own, other;
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
+           own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+int process_descriptor_same_program(pid_t pid)
+{
+    int descriptor;
+
+    if (pid <= 1 || pid == getpid() || pid == getppid())
+        return -1;
+    descriptor = process_descriptor(pid); /* first: later the number may be another process's */
+    if (descriptor < 0 || runs_this_program(pid))
+        return descriptor;
+    close(descriptor);
+    return -1;
 }
 
 void process_kill(int descriptor)

@@ -41,6 +41,9 @@ void process_forbid_core_dumps(void);
 /* A descriptor that becomes readable when the process has ended; -1 where the system lacks
  * pidfd. */
 int process_descriptor(pid_t pid);
+/* The same for a process id that another program has named: -1 unless that process runs this
+ * program's file, and is neither this process nor its parent. */
+int process_descriptor_same_program(pid_t pid);
 /* Ends that process, which is not another one that got its number meanwhile; accepts -1. */
 void process_kill(int descriptor);
 /* True once the process is exiting. That may be long before it has exited, because a device driver

@@ -29,11 +29,16 @@ double rng_uniform(uint64_t seed, uint64_t position, uint32_t sample_index)
     return (double)(rng_bits(seed, position, sample_index) >> 11) * 0x1p-53;
 }
 
+bool rng_fill(void *out, size_t n_bytes)
+{
+    return getrandom(out, n_bytes, 0) == (ssize_t)n_bytes;
+}
+
 uint64_t rng_entropy(void)
 {
     uint64_t seed;
 
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+    if (!rng_fill(&seed, sizeof seed))
         seed = mix(clock_ns());
     return seed;
 }

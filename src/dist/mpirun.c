@@ -16,8 +16,9 @@
 
 enum {
     WORDS_MAX = 32,
-    HOSTS_BYTES_MAX = 1 << 16,
-    FOLDERS_OPEN_MAX = 16 /* while a tree is removed */
+    HOSTS_BYTES_MAX = 4096,          /* of the list as it is given */
+    HOSTS_RANKS_BYTES_MAX = 1 << 16, /* of the list with numbers of ranks */
+    FOLDERS_OPEN_MAX = 16            /* while a tree is removed */
 };
 
 /* ---- the folder ---- */
@@ -76,21 +77,46 @@ static int count_hosts(const char *hosts)
     return n;
 }
 
+/* mpirun gives the names to ssh, and understands NAME:SLOTS. */
+static enum osp_status check_names(const char *hosts)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-";
+    const char *at = hosts;
+
+    if (strlen(hosts) > HOSTS_BYTES_MAX)
+        return fail(OSP_EINVAL, "hosts: the list has %zu bytes, expected at most %d", strlen(hosts),
+                    HOSTS_BYTES_MAX);
+    for (;;) {
+        const size_t n = strcspn(at, ",");
+
+        if (n == 0)
+            return fail(OSP_EINVAL, "hosts \"%s\": a name is empty; expected NAME,NAME,...", hosts);
+        if (at[0] == '-' || strspn(at, allowed) != n)
+            return fail(OSP_EINVAL,
+                        "hosts \"%s\": \"%.*s\" is not a host's name; expected letters, digits, "
+                        "'.', '_' and '-', and no '-' at the start",
+                        hosts, (int)n, at);
+        if (at[n] == '\0')
+            return OSP_OK;
+        at += n + 1;
+    }
+}
+
 enum osp_status mpirun_check(const struct mpirun_options *opt)
 {
     const int n_hosts = count_hosts(opt->hosts);
+    enum osp_status st = OSP_OK;
 
-    if (opt->hosts != NULL &&
-        (opt->hosts[0] == '\0' || opt->hosts[0] == ',' || strstr(opt->hosts, ",,") != NULL ||
-         opt->hosts[strlen(opt->hosts) - 1] == ','))
-        return fail(OSP_EINVAL, "hosts \"%s\": a name is empty; expected NAME,NAME,...",
-                    opt->hosts);
+    if (opt->hosts != NULL)
+        TRY(check_names(opt->hosts));
     if (opt->n_ranks % n_hosts != 0)
         return fail(OSP_EINVAL,
                     "hosts \"%s\": %d ranks cannot be divided among %d hosts; every host needs "
                     "equally many",
                     opt->hosts, opt->n_ranks, n_hosts);
-    return OSP_OK;
+out:
+    return st;
 }
 
 void mpirun_first_host(char *out, size_t n_bytes, const char *hosts)
@@ -106,7 +132,7 @@ static char *host_list(const struct mpirun_options *opt)
     const int n_each = opt->n_ranks / count_hosts(opt->hosts);
     struct buf b;
 
-    buf_init(&b, HOSTS_BYTES_MAX);
+    buf_init(&b, HOSTS_RANKS_BYTES_MAX);
     for (const char *at = opt->hosts; *at != '\0';) {
         const size_t n = strcspn(at, ",");
         const int n_ranks = at == opt->hosts ? n_each - 1 : n_each;

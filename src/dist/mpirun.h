@@ -17,7 +17,7 @@ struct mpirun_options {
     const char *folder;   /* for Open MPI's files: mpirun_folder() */
 };
 
-/* OSP_EINVAL unless every host gets equally many ranks. */
+/* OSP_EINVAL unless the hosts are names, without options or slots, that get equally many ranks. */
 CHECKED enum osp_status mpirun_check(const struct mpirun_options *opt);
 /* mpirun ends with the calling thread. */
 CHECKED enum osp_status mpirun_start(pid_t *pid, const struct mpirun_options *opt);

@@ -18,18 +18,23 @@
 enum {
     BACKLOG = 64,        /* connections of all ranks at once */
     RETRY_MS = 50,       /* between two tries to connect */
+    CONNECT_S_MAX = 5,   /* for one try */
     HOST_BYTES_MAX = 256 /* a name of DNS has at most 253 */
 };
 
-static socklen_t unix_address(struct sockaddr_un *out, const char *address)
+static enum osp_status unix_address(struct sockaddr_un *out, socklen_t *n_bytes,
+                                    const char *address)
 {
     const size_t n = strlen(address); /* with the @, in whose place is a NUL */
 
+    if (n > sizeof out->sun_path)
+        return fail(OSP_EINVAL, "rank address \"%s\": has %zu bytes, expected at most %zu", address,
+                    n, sizeof out->sun_path);
     memset(out, 0, sizeof *out);
     out->sun_family = AF_UNIX;
-    memcpy(out->sun_path + 1, address + 1,
-           n - 1 < sizeof out->sun_path - 1 ? n - 1 : sizeof out->sun_path - 1);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    memcpy(out->sun_path + 1, address + 1, n - 1);
+    *n_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    return OSP_OK;
 }
 
 /* The addresses of HOST:PORT, to freeaddrinfo(). */
@@ -71,7 +76,8 @@ static int port_of(int fd)
 static enum osp_status listen_at(int *out, const struct sockaddr *a, socklen_t n, const char *text)
 {
     const int on = 1;
-    int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Non-blocking: a connection can be gone again between poll() and accept(). */
+    int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0)
         return fail(OSP_EUNAVAILABLE, "rank address %s: %s", text, strerror(errno));
@@ -81,7 +87,7 @@ static enum osp_status listen_at(int *out, const struct sockaddr *a, socklen_t n
         const int error = errno;
 
         close(fd);
-        return fail(OSP_EUNAVAILABLE, "rank 0 cannot listen at %s: %s", text, strerror(error));
+        return fail(OSP_EUNAVAILABLE, "a rank cannot listen at %s: %s", text, strerror(error));
     }
     *out = fd;
     return OSP_OK;
@@ -95,8 +101,9 @@ enum osp_status rank_listen(int *out, const char *address, char actual[RANK_ADDR
 
     snprintf(actual, RANK_ADDRESS_BYTES, "%s", address);
     if (address[0] == '@') {
-        const socklen_t n = unix_address(&local, address);
+        socklen_t n;
 
+        TRY(unix_address(&local, &n, address));
         return listen_at(out, (const struct sockaddr *)&local, n, address);
     }
     TRY(resolve(&found, address, AI_PASSIVE));
@@ -109,29 +116,75 @@ out:
     return st;
 }
 
-enum osp_status rank_listen_anywhere(int *out, int *port)
+enum osp_status rank_listen_beside(int *out, int *port, int connection)
 {
-    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
     enum osp_status st;
 
-    TRY(listen_at(out, (const struct sockaddr *)&any, sizeof any, "any address"));
+    if (getsockname(connection, (struct sockaddr *)&a, &n) != 0)
+        return fail(OSP_EUNAVAILABLE, "the address of a rank's connection: %s", strerror(errno));
+    if (a.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&a)->sin6_port = 0;
+    else
+        ((struct sockaddr_in *)&a)->sin_port = 0;
+    TRY(listen_at(out, (struct sockaddr *)&a, n, "the address of its connection to rank 0"));
     *port = port_of(*out);
 out:
     return st;
 }
 
+bool rank_is_local(int listener)
+{
+    enum { LOOPBACK_NET = 127 };
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
+
+    if (getsockname(listener, (struct sockaddr *)&a, &n) != 0)
+        return false;
+    if (a.ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&a)->sin6_addr);
+    return a.ss_family == AF_UNIX ||
+           ntohl(((struct sockaddr_in *)&a)->sin_addr.s_addr) >> 24 == LOOPBACK_NET;
+}
+
 static int connect_to(const struct sockaddr *a, socklen_t n)
 {
+    const struct timeval limit = {.tv_sec = CONNECT_S_MAX};
     int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd >= 0 && connect(fd, a, n) == 0) {
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
+        connect(fd, a, n) == 0) {
         if (a->sa_family != AF_UNIX)
             set_no_delay(fd);
         return fd;
     }
+    if (errno == EINPROGRESS || errno == EAGAIN) /* of connect() by TCP and by a Unix socket */
+        errno = ETIMEDOUT;
     if (fd >= 0)
         close(fd);
     return -1;
+}
+
+/* Gives a connected socket, -1 included, and closes one whose other end is another user's. */
+static enum osp_status take_own(int *out, int fd)
+{
+    struct sockaddr_storage a;
+    socklen_t n_address = sizeof a, n = sizeof(struct ucred);
+    struct ucred peer;
+
+    *out = -1;
+    if (fd >= 0 && getsockname(fd, (struct sockaddr *)&a, &n_address) == 0 &&
+        a.ss_family == AF_UNIX &&
+        (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 || peer.uid != geteuid())) {
+        close(fd);
+        return fail(OSP_EUNAVAILABLE,
+                    "the other end of a rank's Unix socket belongs to another user, expected user "
+                    "%u",
+                    (unsigned)geteuid());
+    }
+    *out = fd;
+    return OSP_OK;
 }
 
 static enum osp_status try_connect(int *out, const char *address)
@@ -140,14 +193,14 @@ static enum osp_status try_connect(int *out, const char *address)
     struct sockaddr_un local;
     enum osp_status st;
 
+    *out = -1;
     if (address[0] == '@') {
-        const socklen_t n = unix_address(&local, address);
+        socklen_t n;
 
-        *out = connect_to((const struct sockaddr *)&local, n);
-        return OSP_OK;
+        TRY(unix_address(&local, &n, address));
+        return take_own(out, connect_to((const struct sockaddr *)&local, n));
     }
     TRY(resolve(&found, address, 0));
-    *out = -1;
     for (const struct addrinfo *a = found; a != NULL && *out < 0; a = a->ai_next)
         *out = connect_to(a->ai_addr, a->ai_addrlen);
     freeaddrinfo(found);
@@ -180,10 +233,12 @@ enum osp_status rank_accept(int *out, int listener, int timeout_ms)
     if (poll(&p, 1, timeout_ms) <= 0)
         return fail(OSP_ETIMEOUT, "no rank has connected");
     *out = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (*out < 0 && (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR))
+        return fail(OSP_ETIMEOUT, "no rank has connected");
     if (*out < 0)
         return fail(OSP_EUNAVAILABLE, "a rank's connection: %s", strerror(errno));
     set_no_delay(*out); /* has no effect on a Unix socket */
-    return OSP_OK;
+    return take_own(out, *out);
 }
 
 void rank_peer_host(int fd, char out[64])

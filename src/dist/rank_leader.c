@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "dist/mpirun.h"
 #include "dist/rank_address.h"
+#include "dist/rank_joins.h"
 
 enum {
     WINDOW_MS = 1000, /* over which the ranks' steps are compared */
@@ -33,7 +34,7 @@ enum {
 
 struct rank_peer {
     int control, pulse;
-    int process; /* process_descriptor(); -1: on another host */
+    int process; /* process_descriptor_same_program(); -1: on another host, or no such one */
     struct rank_hello hello;
     bool has_hello;
     uint64_t heard_ns;
@@ -287,28 +288,52 @@ static void *leader_main(void *arg)
 
 /* ---- ranks join ---- */
 
-static void make_token(struct rank_leader *l)
+/* What cannot be guessed: rng_entropy() would fall back on the clock. */
+static enum osp_status make_token(struct rank_leader *l)
 {
-    snprintf(l->token, sizeof l->token, "%016llx%016llx", (unsigned long long)rng_entropy(),
-             (unsigned long long)rng_entropy());
+    uint64_t random[2];
+
+    if (!rng_fill(random, sizeof random))
+        return fail(OSP_EUNAVAILABLE, "a token for the ranks: getrandom: %s", strerror(errno));
+    snprintf(l->token, sizeof l->token, "%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    return OSP_OK;
+}
+
+/* For ranks that something else starts. */
+static enum osp_status listen_at_given(struct rank_leader *l)
+{
+    enum osp_status st;
+
+    TRY(rank_token_check());
+    snprintf(l->token, sizeof l->token, "%s", rank_token());
+    TRY(rank_listen(&l->listener, l->options.address, l->address));
+    if (l->token[0] == '\0' && !rank_is_local(l->listener))
+        log_warn("environment variable " RANK_TOKEN_VARIABLE
+                 " is not set: any program that reaches %s can join as a rank; set the same "
+                 "secret for all ranks",
+                 l->address);
+out:
+    return st;
 }
 
 /* One host: a Unix socket without a file. Several: a free port of the first host. */
 static enum osp_status listen_for_ranks(struct rank_leader *l)
 {
     char host[RANK_ADDRESS_BYTES - 8], address[RANK_ADDRESS_BYTES];
+    enum osp_status st;
 
-    if (l->options.address != NULL) {
-        snprintf(l->token, sizeof l->token, "%s", rank_token());
-        return rank_listen(&l->listener, l->options.address, l->address);
-    }
-    make_token(l);
+    if (l->options.address != NULL)
+        return listen_at_given(l);
+    TRY(make_token(l));
     mpirun_first_host(host, sizeof host, l->options.hosts);
     if (l->options.hosts == NULL)
         snprintf(address, sizeof address, "@osprey-%016llx", (unsigned long long)rng_entropy());
     else
         snprintf(address, sizeof address, "%s:0", host);
-    return rank_listen(&l->listener, address, l->address);
+    TRY(rank_listen(&l->listener, address, l->address));
+out:
+    return st;
 }
 
 static enum osp_status refuse(int fd, const char *message)
@@ -349,7 +374,7 @@ static enum osp_status take_hello(struct rank_leader *l, int r)
              p->hello.pid);
     p->has_hello = true;
     if (strcmp(p->hello.machine, l->hello.machine) == 0)
-        p->process = process_descriptor(p->hello.pid);
+        p->process = process_descriptor_same_program(p->hello.pid);
     TRY(check_hello(l, r));
 out:
     return st;
@@ -358,8 +383,9 @@ out:
 static bool is_closed(int fd)
 {
     char byte;
+    const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
-    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 /* A rank that ended while others were still missing joins again, as another process. */
@@ -373,29 +399,23 @@ static void forget_ended(struct rank_peer *p)
     p->has_hello = false;
 }
 
-/* A connection that is none of a rank's is closed and logged: the address may be reachable by
- * others. */
-static enum osp_status take_connection(struct rank_leader *l, int fd)
+static enum osp_status take_connection(struct rank_leader *l, int fd, const struct rank_join *join)
 {
-    struct rank_join join;
-    struct rank_peer *p;
-    int *slot;
+    struct rank_peer *p = &l->peers[join->rank];
+    int *slot = join->connection == CONNECTION_CONTROL ? &p->control : &p->pulse;
 
-    if (rank_receive_join(fd, &join, l->n_ranks, l->token) != OSP_OK ||
-        join.connection == CONNECTION_MESH) {
-        log_warn("%s", fail_message());
+    if (join->connection == CONNECTION_MESH) {
+        log_warn("rank %d has opened a connection for the exchange before the start", join->rank);
         close(fd);
         return OSP_OK;
     }
-    p = &l->peers[join.rank];
     forget_ended(p);
-    slot = join.connection == CONNECTION_CONTROL ? &p->control : &p->pulse;
     if (*slot >= 0) {
         close(fd);
-        return fail(OSP_EUNAVAILABLE, "two processes were started as rank %d", join.rank);
+        return fail(OSP_EUNAVAILABLE, "two processes were started as rank %d", join->rank);
     }
     *slot = fd;
-    return p->control >= 0 && p->pulse >= 0 ? take_hello(l, join.rank) : OSP_OK;
+    return p->control >= 0 && p->pulse >= 0 ? take_hello(l, join->rank) : OSP_OK;
 }
 
 static int find_missing(const struct rank_leader *l)
@@ -424,20 +444,25 @@ static enum osp_status check_launch(struct rank_leader *l)
 static enum osp_status wait_for_ranks(struct rank_leader *l)
 {
     const uint64_t end_ns = clock_ns() + (uint64_t)START_MS_MAX * 1000000u;
+    struct rank_joins joins = {.n = 0};
     enum osp_status st = OSP_OK;
 
     while (find_missing(l) > 0) {
-        int fd;
+        struct rank_join join;
+        const int fd = rank_joins_next(&joins, l->listener, l->n_ranks, l->token, BEAT_MS, &join);
 
-        if (rank_accept(&fd, l->listener, BEAT_MS) == OSP_OK)
-            TRY(take_connection(l, fd));
+        if (fd >= 0)
+            TRY(take_connection(l, fd, &join));
         else
             TRY(check_launch(l));
-        if (clock_ns() > end_ns)
-            return fail(OSP_ETIMEOUT, "rank %d has not joined within %d s", find_missing(l),
-                        START_MS_MAX / 1000);
+        if (find_missing(l) > 0 && clock_ns() > end_ns) {
+            st = fail(OSP_ETIMEOUT, "rank %d has not joined within %d s", find_missing(l),
+                      START_MS_MAX / 1000);
+            goto out;
+        }
     }
 out:
+    rank_joins_close(&joins);
     return st;
 }
 
@@ -508,8 +533,10 @@ static enum osp_status open_exchange(struct rank_leader *l)
     }
     if (l->region != NULL)
         st = shm_exchange_open(&l->exchange, l->region, shard, &l->watch);
-    else
+    else {
         st = tcp_exchange_open(&l->exchange, sockets, shard, &l->watch);
+        memset(sockets, -1, sizeof sockets); /* taken, even where it has failed */
+    }
 out:
     if (st != OSP_OK)
         sockets_close(sockets, RANKS_MAX);
@@ -648,7 +675,8 @@ enum osp_status rank_leader_send_model(struct rank_leader *l, const void *data, 
 static enum osp_status wait_ready(struct rank_leader *l, int r)
 {
     struct rank_message m = {.data = NULL};
-    enum osp_status st = rank_receive(l->peers[r].control, &m, LOAD_MS_MAX, &l->watch.has_fault);
+    enum osp_status st = rank_receive(l->peers[r].control, &m, FAIL_MESSAGE_BYTES_MAX, LOAD_MS_MAX,
+                                      &l->watch.has_fault);
 
     if (st == OSP_OK && m.kind == RANK_FAILED)
         st = fail(OSP_EUNAVAILABLE, "%s: %.*s", l->watch.names[r], (int)m.n_bytes,

@@ -9,16 +9,18 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "dist/rank_address.h"
+#include "dist/rank_joins.h"
 
 struct rank_member {
     int rank, n_local;
-    int leader; /* process_descriptor() of rank 0; -1: it is on another host */
+    int leader; /* process_descriptor_same_program() of rank 0; -1: it is on another host */
     int control, pulse, listener;
     struct rank_watch watch;
     struct exchange *exchange;
@@ -34,9 +36,25 @@ struct rank_member {
 
 /* ---- the exchange ---- */
 
+/* Whether it is a memfd, which has seals, even if none is set, and is large enough: a shorter one
+ * would end this process with SIGBUS. */
+static enum osp_status check_region(int fd, size_t n_bytes, const char *path)
+{
+    struct stat s;
+
+    if (fcntl(fd, F_GET_SEALS) < 0)
+        return fail(OSP_EFORMAT, "the shared memory of rank 0 (%s) is not a memfd", path);
+    if (fstat(fd, &s) != 0 || s.st_size != (off_t)n_bytes)
+        return fail(OSP_EFORMAT,
+                    "the shared memory of rank 0 (%s) has another size, expected %zu bytes", path,
+                    n_bytes);
+    return OSP_OK;
+}
+
 static enum osp_status map_region(struct rank_member *m, const struct rank_welcome *w)
 {
     char path[64];
+    enum osp_status st;
     int fd;
 
     snprintf(path, sizeof path, "/proc/%d/fd/%d", w->region_pid, w->region_fd);
@@ -45,6 +63,11 @@ static enum osp_status map_region(struct rank_member *m, const struct rank_welco
         return fail(OSP_EUNAVAILABLE, "cannot open the shared memory of rank 0 (%s): %s", path,
                     strerror(errno));
     m->region_bytes = shm_region_bytes(w->n_ranks);
+    st = check_region(fd, m->region_bytes, path);
+    if (st != OSP_OK) {
+        close(fd);
+        return st;
+    }
     m->region = mmap(NULL, m->region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (m->region != MAP_FAILED)
@@ -92,6 +115,8 @@ out:
 
 static void note_fault(struct rank_member *m, const char *what)
 {
+    if (atomic_load(&m->watch.has_fault)) /* others may be reading the text */
+        return;
     snprintf(m->watch.fault, sizeof m->watch.fault, "%s %s", m->watch.names[0], what);
     atomic_store(&m->watch.has_fault, true);
     process_kill(m->leader);               /* a stopped process does not end by itself */
@@ -125,7 +150,7 @@ static void *pulse_main(void *arg)
             heard_ns = clock_ns();
         turn_ns = clock_ns();
         if (p.revents != 0) {
-            if (rank_receive(m->pulse, &beat, SILENT_MS, &m->is_closing) != OSP_OK)
+            if (rank_receive(m->pulse, &beat, sizeof mine, SILENT_MS, &m->is_closing) != OSP_OK)
                 note_fault(m, "has ended");
             heard_ns = clock_ns();
         }
@@ -146,18 +171,23 @@ static enum osp_status join(struct rank_member *m, const char *address, int n_ra
     int port = 0;
     enum osp_status st;
 
-    if (address[0] != '@')
-        TRY(rank_listen_anywhere(&m->listener, &port));
-    TRY(rank_hello_make(&hello, n_ranks, port));
+    TRY(rank_token_check());
     TRY(rank_connect_as(&m->control, address, m->rank, CONNECTION_CONTROL, timeout_ms));
+    if (address[0] != '@')
+        TRY(rank_listen_beside(&m->listener, &port, m->control));
+    TRY(rank_hello_make(&hello, n_ranks, port));
     TRY(rank_connect_as(&m->pulse, address, m->rank, CONNECTION_PULSE, ANSWER_MS_MAX));
     TRY(rank_send(m->control, RANK_HELLO, &hello, sizeof hello, ANSWER_MS_MAX, NULL));
     TRY(rank_expect(m->control, RANK_WELCOME, w, sizeof *w, START_MS_MAX));
     if (w->n_ranks <= m->rank || w->n_ranks > RANKS_MAX)
         st = fail(OSP_EFORMAT, "rank 0 has %d ranks, and this is rank %d", w->n_ranks, m->rank);
+    for (int r = 0; r < RANKS_MAX; r++) {
+        w->names[r][sizeof w->names[r] - 1] = '\0';
+        w->mesh[r][sizeof w->mesh[r] - 1] = '\0';
+    }
     m->n_local = w->n_local;
     if (w->transport == TRANSPORT_SHM)
-        m->leader = process_descriptor(w->region_pid);
+        m->leader = process_descriptor_same_program(w->region_pid);
 out:
     return st;
 }
@@ -173,6 +203,7 @@ enum osp_status rank_member_open(struct rank_member **out, const char *address, 
     m->control = m->pulse = m->listener = m->leader = -1;
     TRY(join(m, address, n_ranks, &w, timeout_ms));
     TRY(open_exchange(m, &w, address));
+    sockets_close(&m->listener, 1); /* all that may connect have */
     TRY(rank_send(m->control, RANK_EXCHANGE_READY, NULL, 0, ANSWER_MS_MAX, NULL));
     if (pthread_create(&m->thread, NULL, pulse_main, m) != 0) {
         st = fail(OSP_ENOMEM, "the thread for heartbeats cannot be started");
@@ -218,7 +249,7 @@ enum osp_status rank_member_next(struct rank_member *m, struct rank_message **ou
 {
     enum osp_status st;
 
-    TRY(rank_receive(m->control, &m->message, -1, &m->watch.has_fault));
+    TRY(rank_receive(m->control, &m->message, RANK_MESSAGE_BYTES_MAX, -1, &m->watch.has_fault));
     *out = &m->message;
 out:
     return st;

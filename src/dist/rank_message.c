@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -30,18 +31,19 @@ static const char *kind_name(int kind)
     return kind >= 0 && kind < N_RANK_MESSAGES ? names[kind] : "an unknown message";
 }
 
-/* Until the socket is ready; end_ns: UINT64_MAX is never. */
+/* Until the socket is ready; end_ns: UINT64_MAX is never. The limits are checked before every wait:
+ * the end of a whole message also holds for a peer that moves a few bytes at a time. */
 static enum osp_status wait_until(int fd, short events, uint64_t end_ns,
                                   const atomic_bool *is_stopped)
 {
     struct pollfd p = {.fd = fd, .events = events};
 
-    while (poll(&p, 1, POLL_MS) <= 0) {
+    do {
         if (is_stopped != NULL && atomic_load(is_stopped))
             return fail(OSP_ETIMEOUT, "the connection to a rank was given up");
         if (clock_ns() >= end_ns)
             return fail(OSP_ETIMEOUT, "a rank did not answer in time");
-    }
+    } while (poll(&p, 1, POLL_MS) <= 0);
     return OSP_OK;
 }
 
@@ -122,7 +124,18 @@ out:
     return st;
 }
 
-enum osp_status rank_receive(int fd, struct rank_message *m, int timeout_ms,
+/* What the sender says, before anything is allocated for it. */
+static enum osp_status check_head(const struct head *head, size_t n_bytes_max)
+{
+    if (head->magic != MAGIC || head->kind < 0 || head->kind >= N_RANK_MESSAGES)
+        return fail(OSP_EFORMAT, "a connection between ranks has something that is no message");
+    if (head->n_bytes > n_bytes_max)
+        return fail(OSP_EFORMAT, "a rank sent %s of %llu bytes, expected at most %zu",
+                    kind_name(head->kind), (unsigned long long)head->n_bytes, n_bytes_max);
+    return OSP_OK;
+}
+
+enum osp_status rank_receive(int fd, struct rank_message *m, size_t n_bytes_max, int timeout_ms,
                              const atomic_bool *is_stopped)
 {
     const uint64_t end_ns = end_of(timeout_ms);
@@ -130,9 +143,7 @@ enum osp_status rank_receive(int fd, struct rank_message *m, int timeout_ms,
     enum osp_status st;
 
     TRY(receive_bytes(fd, &head, sizeof head, end_ns, is_stopped));
-    if (head.magic != MAGIC || head.kind < 0 || head.kind >= N_RANK_MESSAGES ||
-        head.n_bytes > RANK_MESSAGE_BYTES_MAX)
-        return fail(OSP_EFORMAT, "a connection between ranks has something that is no message");
+    TRY(check_head(&head, n_bytes_max));
     TRY(reserve(m, head.n_bytes));
     TRY(receive_bytes(fd, m->data, head.n_bytes, end_ns, is_stopped));
     m->kind = (enum rank_message_kind)head.kind;
@@ -144,11 +155,15 @@ out:
 enum osp_status rank_expect(int fd, enum rank_message_kind kind, void *out, size_t n_bytes,
                             int timeout_ms)
 {
+    /* Before the join the peer may be any program, whose text is not to be believed. */
+    const bool may_refuse = kind != RANK_JOIN;
+    const size_t n_bytes_max =
+        may_refuse && n_bytes < FAIL_MESSAGE_BYTES_MAX ? FAIL_MESSAGE_BYTES_MAX : n_bytes;
     struct rank_message m = {.data = NULL};
     enum osp_status st;
 
-    TRY(rank_receive(fd, &m, timeout_ms, NULL));
-    if (m.kind == RANK_REFUSED || m.kind == RANK_FAILED)
+    TRY(rank_receive(fd, &m, n_bytes_max, timeout_ms, NULL));
+    if (may_refuse && (m.kind == RANK_REFUSED || m.kind == RANK_FAILED))
         st = fail(OSP_EUNAVAILABLE, "%.*s", (int)m.n_bytes, (const char *)m.data);
     else if (m.kind != kind || m.n_bytes != n_bytes)
         st = fail(OSP_EFORMAT, "a rank sent %s of %zu bytes, expected %s of %zu", kind_name(m.kind),
@@ -158,6 +173,15 @@ enum osp_status rank_expect(int fd, enum rank_message_kind kind, void *out, size
 out:
     rank_message_release(&m);
     return st;
+}
+
+bool rank_message_has_come(int fd, size_t n_bytes)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    int n_waiting = 0;
+
+    return poll(&p, 1, 0) > 0 || ioctl(fd, FIONREAD, &n_waiting) != 0 ||
+           (size_t)n_waiting >= sizeof(struct head) + n_bytes;
 }
 
 void rank_message_release(struct rank_message *m)

@@ -5,6 +5,7 @@
 #define DIST_RANK_MESSAGE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,15 +43,20 @@ struct rank_message {
     size_t n_bytes, capacity_bytes;
 };
 
-/* OSP_EIO: the other end is closed. OSP_ETIMEOUT: not within timeout_ms. OSP_EFORMAT: not a
- * message. *is_stopped, unless NULL, ends a wait early with OSP_ETIMEOUT. */
+/* OSP_EIO: the other end is closed. OSP_ETIMEOUT: not the whole message within timeout_ms, which
+ * is negative for no limit. OSP_EFORMAT: not a message, or one of more than n_bytes_max.
+ * *is_stopped, unless NULL, ends a wait early with OSP_ETIMEOUT. */
 CHECKED enum osp_status rank_send(int fd, enum rank_message_kind kind, const void *data,
                                   size_t n_bytes, int timeout_ms, const atomic_bool *is_stopped);
-CHECKED enum osp_status rank_receive(int fd, struct rank_message *m, int timeout_ms,
-                                     const atomic_bool *is_stopped);
-/* The same, and OSP_EFORMAT unless it is of this kind and size. */
+CHECKED enum osp_status rank_receive(int fd, struct rank_message *m, size_t n_bytes_max,
+                                     int timeout_ms, const atomic_bool *is_stopped);
+/* The same, and OSP_EFORMAT unless it is of this kind and size. RANK_REFUSED and RANK_FAILED,
+ * except in place of RANK_JOIN, are OSP_EUNAVAILABLE with their text. */
 CHECKED enum osp_status rank_expect(int fd, enum rank_message_kind kind, void *out, size_t n_bytes,
                                     int timeout_ms);
+/* Whether rank_receive() of a message of n_bytes would not wait: all of it has arrived, or the
+ * other end is closed. */
+bool rank_message_has_come(int fd, size_t n_bytes);
 void rank_message_release(struct rank_message *m);
 
 #endif

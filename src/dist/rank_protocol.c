@@ -71,6 +71,16 @@ const char *rank_token(void)
     return token != NULL ? token : "";
 }
 
+enum osp_status rank_token_check(void)
+{
+    const size_t n = strlen(rank_token());
+
+    return n < RANK_TOKEN_BYTES
+               ? OSP_OK
+               : fail(OSP_EINVAL, "environment variable %s has %zu bytes, expected at most %d",
+                      RANK_TOKEN_VARIABLE, n, RANK_TOKEN_BYTES - 1);
+}
+
 struct rank_join rank_join_make(int rank, enum rank_connection connection)
 {
     struct rank_join j;
@@ -95,19 +105,6 @@ bool rank_join_is_valid(const struct rank_join *j, int n_ranks, const char *toke
            j->rank < n_ranks && j->connection >= 0 && j->connection < N_CONNECTIONS;
 }
 
-enum osp_status rank_receive_join(int fd, struct rank_join *out, int n_ranks, const char *token)
-{
-    enum osp_status st;
-
-    TRY(rank_expect(fd, RANK_JOIN, out, sizeof *out, ANSWER_MS_MAX));
-    if (!rank_join_is_valid(out, n_ranks, token))
-        st = fail(OSP_EFORMAT,
-                  "a program that is no rank of this start has connected (rank %d of %d)",
-                  out->rank, n_ranks);
-out:
-    return st;
-}
-
 enum osp_status rank_connect_as(int *out, const char *address, int rank,
                                 enum rank_connection connection, int timeout_ms)
 {
@@ -123,29 +120,6 @@ enum osp_status rank_connect_as(int *out, const char *address, int rank,
 out:
     if (fd >= 0)
         close(fd);
-    return st;
-}
-
-enum osp_status mesh_accept(int listener, int first, int n_ranks, const char *token, int *sockets)
-{
-    int n_missing = n_ranks - first;
-    enum osp_status st = OSP_OK;
-
-    while (n_missing > 0) {
-        struct rank_join join;
-        int fd;
-
-        TRY(rank_accept(&fd, listener, ANSWER_MS_MAX));
-        st = rank_receive_join(fd, &join, n_ranks, token);
-        if (st != OSP_OK || join.connection != CONNECTION_MESH || join.rank < first ||
-            sockets[join.rank] >= 0) {
-            close(fd);
-            return st != OSP_OK ? st : fail(OSP_EFORMAT, "rank %d connected twice", join.rank);
-        }
-        sockets[join.rank] = fd;
-        n_missing--;
-    }
-out:
     return st;
 }
 

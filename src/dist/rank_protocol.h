@@ -61,19 +61,16 @@ CHECKED enum osp_status rank_hello_make(struct rank_hello *out, int n_ranks, int
 struct rank_join rank_join_make(int rank, enum rank_connection connection);
 /* The token of this process's environment; "": there is none. */
 const char *rank_token(void);
+/* OSP_EINVAL: it is too long for a join. */
+CHECKED enum osp_status rank_token_check(void);
 /* Whether the join is one of this version with this token. */
 bool rank_join_is_valid(const struct rank_join *j, int n_ranks, const char *token);
 
-/* Receives the connection's first message. */
-CHECKED enum osp_status rank_receive_join(int fd, struct rank_join *out, int n_ranks,
-                                          const char *token);
 /* Connects to the address and sends the join. */
 CHECKED enum osp_status rank_connect_as(int *out, const char *address, int rank,
                                         enum rank_connection connection, int timeout_ms);
 
-/* Accepts connections of the ranks [first, n_ranks) for the exchange into sockets[rank]. */
-CHECKED enum osp_status mesh_accept(int listener, int first, int n_ranks, const char *token,
-                                    int *sockets);
+/* Closes those that are not -1, and sets them to -1. */
 void sockets_close(int *sockets, int n);
 
 #endif

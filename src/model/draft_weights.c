@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/residual_sum.h"
 #include "base/memory.h"
 
 enum { NAME_BYTES = 128 };
@@ -220,9 +221,9 @@ static int64_t stored_id(const struct st_tensor *t, int64_t i)
 static bool are_offsets(const struct st_tensor *t, const struct st_tensor *t2d)
 {
     for (int64_t i = 0; i < t->dim[0]; i++) {
-        const int64_t id = i + stored_id(t, i);
+        const int64_t offset = stored_id(t, i), id_max = (int64_t)t2d->size_bytes - 1;
 
-        if (id < 0 || id >= (int64_t)t2d->size_bytes || t2d->data[id] == 0)
+        if (offset < -i || offset > id_max - i || t2d->data[i + offset] == 0)
             return false;
     }
     return true;
@@ -254,8 +255,12 @@ static enum osp_status read_target_ids(struct draft_binder *b, const struct st_f
                       "token ids of a draft head"));
     for (int i = 0; i < n; i++) {
         const int64_t stored = stored_id(t, i);
-        const int64_t id = is_target ? stored : i + stored;
+        int64_t id;
 
+        if (stored < -n_target || stored > n_target)
+            return fail(OSP_EFORMAT, "%s: tensor %s: entry %d is %lld, expected %d to %d",
+                        file->path, t->name, i, (long long)stored, -n_target, n_target);
+        id = is_target ? stored : i + stored;
         if (id < 0 || id >= n_target)
             return fail(OSP_EFORMAT,
                         "%s: tensor %s: entry %d is %lld, which is token %lld of the target, "
@@ -310,6 +315,10 @@ static enum osp_status check_target(const struct draft_binder *b,
                     "%s/config.json: the draft head is for a vocabulary of %d tokens, this model's "
                     "has %d; use a head that was trained for it",
                     b->c->path, c->vocab_size, target->vocab_size);
+    if (c->n_kv_heads > RESIDUAL_PARTIALS_MAX)
+        return fail(OSP_EUNSUPPORTED,
+                    "%s/config.json: num_key_value_heads is %d, expected at most %d", b->c->path,
+                    c->n_kv_heads, RESIDUAL_PARTIALS_MAX);
     for (int i = 0; i < c->n_states; i++)
         if (c->state_ids[i] > target->n_layers)
             return fail(OSP_EFORMAT,

@@ -315,6 +315,13 @@ static enum osp_status check_shape(const struct draft_config *c, const char *pat
         return fail(OSP_EFORMAT,
                     "%s: num_attention_heads is %d, must be a multiple of num_key_value_heads, %d",
                     path, c->n_heads, c->n_kv_heads);
+    if (c->head_dim < 2)
+        return fail(OSP_EFORMAT,
+                    "%s: head_dim is %d, must be at least 2; its default is hidden_size / "
+                    "num_attention_heads, %d / %d",
+                    path, c->head_dim, c->width, c->n_heads);
+    if (!(c->rope.rope_theta > 1)) /* NaN, too */
+        return fail(OSP_EFORMAT, "%s: rope_theta is %g, must be above 1", path, c->rope.rope_theta);
     if (c->head_dim % 2 != 0 || c->head_dim > HEAD_DIM_MAX ||
         (int64_t)c->n_heads * c->head_dim % COLUMNS != 0)
         return fail(OSP_EUNSUPPORTED,

@@ -101,7 +101,9 @@ BAD = [  # layout, changes of config.json, change of the tensors, words of the m
     ("nvidia-v3", {}, other("norm.weight", np.zeros(320, np.int64)), ["norm.weight", "dtype is I64"]),
     ("lmsys", {}, without("d2t"), ["d2t is missing", "draft_vocab_size"]),
     ("lmsys", {}, without("lm_head.weight"), ["lm_head.weight is missing", "[512, 320]"]),
-    ("lmsys", {}, other("d2t", np.full(512, 4000, np.int64)), ["d2t", "entry 0 is 4000", "0 to 2047"]),
+    ("lmsys", {}, other("d2t", np.full(512, 4000, np.int64)), ["d2t", "entry 0 is 4000", "-2048 to 2048"]),
+    ("lmsys", {}, other("d2t", np.full(512, 2048, np.int64)), ["d2t", "entry 0 is 2048", "token 2048", "0 to 2047"]),
+    ("lmsys", {}, other("d2t", np.full(512, 2**63 - 1, np.int64)), ["d2t", "entry 0 is 9223372036854775807"]),
     ("lmsys", {"draft_vocab_size": 4096}, None, ["draft_vocab_size is 4096", "2048"]),
     ("nvidia-v3", {"architectures": ["LlamaForCausalLM"]}, None, ["LlamaForCausalLM", "Eagle3"]),
     ("redhat", {"speculators_model_type": "dflash"}, None, ["dflash", "eagle3"]),
@@ -109,6 +111,11 @@ BAD = [  # layout, changes of config.json, change of the tensors, words of the m
     ("nvidia-v3", {"attention_bias": True}, None, ["attention_bias is true"]),
     ("nvidia-v3", {"fc_norm": True}, None, ["norm_before_fc and fc_norm"]),
     ("nvidia-v3", {"num_key_value_heads": 3}, None, ["num_key_value_heads, 3"]),
+    ("nvidia-v3", {"num_attention_heads": 512, "num_key_value_heads": 512, "head_dim": None}, None,
+     ["head_dim is 0", "at least 2", "320 / 512"]),
+    ("nvidia-v3", {"num_attention_heads": 128, "num_key_value_heads": 128, "head_dim": 2}, None,
+     ["num_key_value_heads is 128", "at most 127"]),
+    ("nvidia-v3", {"rope_theta": 0.5}, None, ["rope_theta is 0.5", "above 1"]),
     ("nvidia-v3", {"hidden_size": "wide"}, None, ["hidden_size is a string, expected an integer"]),
 ]
 

@@ -2,9 +2,12 @@
  * it opens the model with, messages, and moves of pages to memory of its own. */
 #include "unit.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/wait_word.h"
 #include "dist/mpirun.h"
@@ -125,6 +128,8 @@ static void check_command(const char *hosts, int n_ranks, const char *const *wan
 
 static void test_mpirun_command(void **state)
 {
+    static const char *const bad[] = {"",      "a,",    ",b",   "a,-oProxyCommand=x",
+                                      "a:2,b", "a b,c", "a,b;c"};
     const struct mpirun_options odd = {.n_ranks = 4, .hosts = "a,b,c"};
 
     (void)state;
@@ -144,6 +149,12 @@ static void test_mpirun_command(void **state)
                                    "none", "-x", "OSPREY_RANK_TOKEN", "-n", "1", "/bin/osprey",
                                    "--rank", "a:1", NULL});
     assert_int_equal(mpirun_check(&odd), OSP_EINVAL);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const struct mpirun_options opt = {.n_ranks = 2, .hosts = bad[i]};
+
+        assert_int_equal(mpirun_check(&opt), OSP_EINVAL);
+        assert_null(strstr(fail_message(), "divided"));
+    }
 }
 
 /* ---- messages ---- */
@@ -158,22 +169,101 @@ static void test_messages(void **state)
     memset(text, 'x', sizeof text);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(rank_send(ends[0], RANK_STEP, text, sizeof text, 1000, NULL), OSP_OK);
-    assert_int_equal(rank_receive(ends[1], &m, 1000, NULL), OSP_OK);
+    assert_int_equal(rank_receive(ends[1], &m, sizeof text, 1000, NULL), OSP_OK);
     assert_int_equal(m.kind, RANK_STEP);
     assert_int_equal(m.n_bytes, sizeof text);
     assert_memory_equal(m.data, text, sizeof text);
-    assert_int_equal(rank_receive(ends[1], &m, 0, NULL), OSP_ETIMEOUT);
+    assert_int_equal(rank_receive(ends[1], &m, sizeof text, 0, NULL), OSP_ETIMEOUT);
     assert_int_equal(rank_send(ends[0], RANK_REFUSED, "no", 2, 1000, NULL), OSP_OK);
     assert_int_equal(rank_expect(ends[1], RANK_WELCOME, got, 8, 1000), OSP_EUNAVAILABLE);
     assert_string_equal(fail_message(), "no");
     assert_int_equal(rank_send(ends[0], RANK_READY, "1234", 4, 1000, NULL), OSP_OK);
     assert_int_equal(rank_expect(ends[1], RANK_READY, got, 8, 1000), OSP_EFORMAT);
     assert_int_equal(send(ends[0], text, 200, 0), 200);
-    assert_int_equal(rank_receive(ends[1], &m, 1000, NULL), OSP_EFORMAT);
+    assert_int_equal(rank_receive(ends[1], &m, sizeof text, 1000, NULL), OSP_EFORMAT);
     close(ends[0]);
     assert_int_equal(rank_send(ends[1], RANK_STEP, text, 4, 1000, NULL), OSP_EIO);
     close(ends[1]);
     rank_message_release(&m);
+}
+
+/* Sends a byte of a message's head at a time, or takes a byte at a time, until the other end has
+ * given up. */
+struct slow_peer {
+    int fd;
+    bool sends;
+    atomic_bool is_stopped;
+};
+
+static void *be_slow(void *arg)
+{
+    enum { PAUSE_MS = 5 };
+    struct slow_peer *p = arg;
+    const int32_t head[4] = {0x4b4e524f, RANK_STEP, 1000, 0};
+    char byte;
+
+    for (size_t i = 0; i < 1000 && !atomic_load(&p->is_stopped); i++) {
+        const char next = i < sizeof head ? ((const char *)head)[i] : 'x';
+
+        if (p->sends ? send(p->fd, &next, 1, MSG_NOSIGNAL) != 1 : recv(p->fd, &byte, 1, 0) != 1)
+            break;
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+    close(p->fd);
+    return NULL;
+}
+
+/* The time limit is that of the whole message. */
+static void check_slow_peer(bool sends)
+{
+    enum { LIMIT_MS = 100, N_BYTES = 4 << 20 };
+    struct rank_message m = {.data = NULL};
+    const uint64_t begin_ns = clock_ns();
+    char *data = mem_new(N_BYTES);
+    struct slow_peer peer;
+    pthread_t thread;
+    int ends[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    peer.fd = ends[0];
+    peer.sends = sends;
+    atomic_init(&peer.is_stopped, false);
+    assert_int_equal(pthread_create(&thread, NULL, be_slow, &peer), 0);
+    assert_int_equal(sends ? rank_receive(ends[1], &m, 1000, LIMIT_MS, NULL)
+                           : rank_send(ends[1], RANK_STEP, data, N_BYTES, LIMIT_MS, NULL),
+                     OSP_ETIMEOUT);
+    assert_true(clock_ns() - begin_ns < 3000 * 1000000ull); /* the peer needs 5 s and more */
+    atomic_store(&peer.is_stopped, true);
+    pthread_join(thread, NULL);
+    close(ends[1]);
+    rank_message_release(&m);
+    free(data);
+}
+
+static void test_slow_peers(void **state)
+{
+    (void)state;
+    check_slow_peer(true);
+    check_slow_peer(false);
+}
+
+/* Nothing is allocated for a size that no expected message has, and a stranger's text is no reason. */
+static void test_first_message(void **state)
+{
+    const int32_t head[4] = {0x4b4e524f, RANK_JOIN, 1 << 29, 0};
+    struct rank_join join;
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(send(ends[0], head, sizeof head, 0), sizeof head);
+    assert_int_equal(rank_expect(ends[1], RANK_JOIN, &join, sizeof join, 1000), OSP_EFORMAT);
+    assert_non_null(strstr(fail_message(), "RANK_JOIN of 536870912 bytes, expected at most"));
+    assert_int_equal(rank_send(ends[0], RANK_FAILED, "believe me", 10, 1000, NULL), OSP_OK);
+    assert_int_equal(rank_expect(ends[1], RANK_JOIN, &join, sizeof join, 1000), OSP_EFORMAT);
+    assert_null(strstr(fail_message(), "believe me"));
+    close(ends[0]);
+    close(ends[1]);
 }
 
 /* A program without the token, of another version or rank, is none of this start's. */
@@ -281,6 +371,7 @@ static void test_wait_word(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_launchers), cmocka_unit_test(test_local_ranks),
           cmocka_unit_test(test_wrong_variables), cmocka_unit_test(test_mpirun_command),
-          cmocka_unit_test(test_messages), cmocka_unit_test(test_joins),
+          cmocka_unit_test(test_messages), cmocka_unit_test(test_slow_peers),
+          cmocka_unit_test(test_first_message), cmocka_unit_test(test_joins),
           cmocka_unit_test(test_model_frame), cmocka_unit_test(test_pages),
           cmocka_unit_test(test_wait_word))

@@ -1,0 +1,28 @@
+/* Connections to a rank's listener, until they have said which rank they are. They wait side by
+ * side, so that one that says nothing holds up nobody. One that is none of a rank's is logged and
+ * closed: the address may be reachable by others. */
+#ifndef DIST_RANK_JOINS_H
+#define DIST_RANK_JOINS_H
+
+#include "dist/rank_protocol.h"
+
+enum { RANKS_PENDING_MAX = 64 }; /* connections without a join; one more closes the oldest */
+
+/* Zeroed at the start. */
+struct rank_joins {
+    int n;
+    int sockets[RANKS_PENDING_MAX]; /* the oldest first */
+};
+
+/* Waits up to timeout_ms. Returns a connection with its valid join, which is the caller's, or -1:
+ * try again. */
+int rank_joins_next(struct rank_joins *q, int listener, int n_ranks, const char *token,
+                    int timeout_ms, struct rank_join *out);
+void rank_joins_close(struct rank_joins *q);
+
+/* Accepts connections of the ranks [first, n_ranks) for the exchange into sockets[rank]. The last
+ * connection of a rank counts. OSP_ETIMEOUT: for ANSWER_MS_MAX no further rank has connected. */
+CHECKED enum osp_status mesh_accept(int listener, int first, int n_ranks, const char *token,
+                                    int *sockets);
+
+#endif
