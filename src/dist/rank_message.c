@@ -60,7 +60,7 @@ static bool is_retried(ssize_t n)
 enum osp_status rank_send(int fd, enum rank_message_kind kind, const void *data, size_t n_bytes,
                           int timeout_ms, const atomic_bool *is_stopped)
 {
-    struct head head = {.magic = MAGIC, .kind = kind, .n_bytes = n_bytes};
+    struct head head = {.magic = MAGIC, .kind = (int32_t)kind, .n_bytes = n_bytes};
     struct iovec parts[2] = {{&head, sizeof head}, {(void *)(uintptr_t)data, n_bytes}};
     const uint64_t end_ns = end_of(timeout_ms);
     enum osp_status st = OSP_OK;
@@ -166,8 +166,8 @@ enum osp_status rank_expect(int fd, enum rank_message_kind kind, void *out, size
     if (may_refuse && (m.kind == RANK_REFUSED || m.kind == RANK_FAILED))
         st = fail(OSP_EUNAVAILABLE, "%.*s", (int)m.n_bytes, (const char *)m.data);
     else if (m.kind != kind || m.n_bytes != n_bytes)
-        st = fail(OSP_EFORMAT, "a rank sent %s of %zu bytes, expected %s of %zu", kind_name(m.kind),
-                  m.n_bytes, kind_name(kind), n_bytes);
+        st = fail(OSP_EFORMAT, "a rank sent %s of %zu bytes, expected %s of %zu",
+                  kind_name((int)m.kind), m.n_bytes, kind_name((int)kind), n_bytes);
     else if (n_bytes > 0)
         memcpy(out, m.data, n_bytes);
 out:

@@ -88,7 +88,7 @@ struct rank_join rank_join_make(int rank, enum rank_connection connection)
     memset(&j, 0, sizeof j);
     j.version = RANK_PROTOCOL_VERSION;
     j.rank = rank;
-    j.connection = connection;
+    j.connection = (int32_t)connection;
     snprintf(j.token, sizeof j.token, "%s", rank_token());
     return j;
 }
