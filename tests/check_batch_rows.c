@@ -294,7 +294,7 @@ static int check_again(struct model *m, int n_steps, int n)
 
 /* ---- numbers of rows that change from step to step ---- */
 
-enum { CHURN_STEPS = 60, CHURN_ROWS_MAX = 96, POISON = 0xFF };
+enum { CHURN_STEPS = 60, CHURN_STEPS_QUICK = 15, CHURN_ROWS_MAX = 96, POISON = 0xFF };
 
 /* The rows from n on that steps of up to CHURN_ROWS_MAX rows have, in (*n_bytes) bytes. */
 static char *rows_behind(const struct tensor *t, int n, size_t *n_bytes)
@@ -331,6 +331,7 @@ static int count_changed(struct model *m, const struct tensor *t, int n, char *h
 static int check_churn(struct model *m)
 {
     const int vocab = model_config(m)->vocab_size;
+    const int n_steps = getenv("CHECK_QUICK") != NULL ? CHURN_STEPS_QUICK : CHURN_STEPS;
     float *logits = mem_new((size_t)CHURN_ROWS_MAX * (size_t)vocab * sizeof(float));
     const struct tensor x = m->embed_rmsnorm.x, y = m->embed_rmsnorm.y, z = m->logits.logits;
     const struct tensor *all[] = {&x, &y, &z};
@@ -344,7 +345,7 @@ static int check_churn(struct model *m)
         most_bytes = n_bytes > most_bytes ? n_bytes : most_bytes;
     }
     rows = mem_new(most_bytes);
-    for (int step = 0; step < CHURN_STEPS; step++) {
+    for (int step = 0; step < n_steps; step++) {
         const int n = 1 + (int)(rng_bits(3, (uint64_t)step, 0) % CHURN_ROWS_MAX);
         struct batch *b = batch_of(0, n, 0, vocab);
 
@@ -361,7 +362,7 @@ static int check_churn(struct model *m)
     free(logits);
     printf("%d steps of 1 to %d rows at random, NaN in the rows behind: %s, %d tensors written "
            "there\n",
-           CHURN_STEPS, CHURN_ROWS_MAX, n_bad == 0 ? "the same bits" : "FAILED", n_written);
+           n_steps, CHURN_ROWS_MAX, n_bad == 0 ? "the same bits" : "FAILED", n_written);
     return n_bad + n_written;
 }
 
