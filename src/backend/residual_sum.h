@@ -15,9 +15,9 @@
  * Rounding to nearest has ties, which depend on the sum so far.
  *
  * attn_out has a slice for each key/value head, and gate 1. The experts have slices of
- * expert_slice_units() units; their partials are those of all selected experts. The bias belongs to
- * slice 0; other slices have none. With several ranks, each has the slices of its key/value heads,
- * and slice j of the experts belongs to rank j mod N.
+ * expert_units_per_slice() units; partials are those of all selected experts. The bias belongs
+ * to slice 0; other slices have none. With several ranks, each has the slices of its key/value
+ * heads, and slice j of the experts belongs to rank j mod N.
  *
  * The CPU follows this. On CUDA the experts' sums of decode rows have slices and units of their own
  * (cuda/common/expert_sums.h); attn_out and prefill rows add float32 numbers in a fixed order.
@@ -62,7 +62,7 @@ static inline HOST_DEVICE int slices_of(int64_t n_columns, int n_units)
 
 /* Units in a slice of an expert's F columns. A small model has shorter slices, so that several
  * ranks have some of each. */
-static inline HOST_DEVICE int expert_slice_units(int64_t expert_width)
+static inline HOST_DEVICE int expert_units_per_slice(int64_t expert_width)
 {
     const int n = slice_units(expert_width, EXPERT_SLICES_LEAST);
 

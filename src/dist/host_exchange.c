@@ -11,7 +11,7 @@ static struct host_exchange *host(struct exchange *x)
 
 /* ---- sums ---- */
 
-/* Adds b to a. The sums of a step have room for one bit more; unsigned numbers do not overflow. */
+/* Adds b to a. Valid sums fit (residual_sum.h); unsigned numbers, because others may overflow. */
 static void add_pieces(int64_t *a, const int64_t *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)

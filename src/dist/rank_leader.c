@@ -29,7 +29,7 @@ enum {
     SLOW_LOG_S = 30,  /* between two such lines */
     SEND_MS_MAX = 10000,
     LOAD_MS_MAX = 3600000, /* for a rank to open its part; heartbeats find a dead one at once */
-    QUIT_MS = 3000         /* for mpirun to end after the ranks, before it is told to */
+    QUIT_MS = 3000         /* for mpirun to end after the ranks; then SIGTERM */
 };
 
 struct rank_peer {

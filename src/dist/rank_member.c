@@ -36,8 +36,8 @@ struct rank_member {
 
 /* ---- the exchange ---- */
 
-/* Whether it is a memfd, which has seals, even if none is set, and is large enough: a shorter one
- * would end this process with SIGBUS. */
+/* Checks that fd is a memfd (F_GET_SEALS fails for other files) of the right size: reading a
+ * shorter one would raise SIGBUS. */
 static enum osp_status check_region(int fd, size_t n_bytes, const char *path)
 {
     struct stat s;

@@ -1,4 +1,4 @@
-/* A rank other than 0: it joins rank 0, opens the exchange, and then does what it is told. */
+/* A rank other than 0: it joins rank 0, opens the exchange, and runs the steps of rank 0. */
 #ifndef DIST_RANK_MEMBER_H
 #define DIST_RANK_MEMBER_H
 

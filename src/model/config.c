@@ -37,7 +37,7 @@ static enum osp_status check_experts(const struct gptoss_config *c)
 /* The terms of the residual stream are sums of a limited number of partials. */
 static enum osp_status check_slices(const struct gptoss_config *c)
 {
-    const int units = expert_slice_units(c->expert_width);
+    const int units = expert_units_per_slice(c->expert_width);
     const int64_t n_each = slices_of(c->expert_width, units);
 
     if (c->n_kv_heads > RESIDUAL_PARTIALS_MAX)

@@ -152,15 +152,16 @@ static enum osp_status bind_experts(struct builder *b, struct layer *l,
                                      .gates = b->act.gates,
                                      .y = b->act.y,
                                      .router_logits = b->act.router_logits};
-    l->experts = (struct experts_args){.h = b->act.h,
-                                       .y = b->act.y,
-                                       .ids = b->act.ids,
-                                       .gates = b->act.gates,
-                                       .limit = b->c->swiglu_limit,
-                                       .alpha = b->c->swiglu_alpha,
-                                       .slice_units = expert_slice_units(b->m->config.expert_width),
-                                       .units = b->act.units,
-                                       .parts = b->act.parts};
+    l->experts =
+        (struct experts_args){.h = b->act.h,
+                              .y = b->act.y,
+                              .ids = b->act.ids,
+                              .gates = b->act.gates,
+                              .limit = b->c->swiglu_limit,
+                              .alpha = b->c->swiglu_alpha,
+                              .slice_units = expert_units_per_slice(b->m->config.expert_width),
+                              .units = b->act.units,
+                              .parts = b->act.parts};
     TRY(pack(b, &l->router.wr, &w->wr));
     TRY(pack(b, &l->router.br, &w->br));
     TRY(pack(b, &l->experts.w_up, &w->w_up));

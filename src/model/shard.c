@@ -15,7 +15,7 @@ enum { SCALE_NAN = 0xff };
 
 static int64_t slice_columns_of(const struct gptoss_config *c)
 {
-    return (int64_t)expert_slice_units(c->expert_width) * SLICE_UNIT_COLUMNS;
+    return (int64_t)expert_units_per_slice(c->expert_width) * SLICE_UNIT_COLUMNS;
 }
 
 /* NULL: the model can be divided among so many ranks; else the reason. */
@@ -29,7 +29,7 @@ static const char *find_obstacle(const struct gptoss_config *c, int n)
         return "the key/value heads must be divisible";
     if (c->n_heads / c->n_kv_heads * c->head_dim % SLICE_UNIT_COLUMNS != 0)
         return "the queries of a key/value head must be a multiple of 64 columns";
-    if (slices_of(c->expert_width, expert_slice_units(c->expert_width)) < n)
+    if (slices_of(c->expert_width, expert_units_per_slice(c->expert_width)) < n)
         return "every rank needs a slice of each expert";
     if (c->expert_width % MXFP4_BLOCK != 0 || c->width % MXFP4_BLOCK != 0)
         return "the widths must be multiples of 32";

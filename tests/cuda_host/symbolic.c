@@ -148,7 +148,7 @@ static void make_experts(struct symbolic *s, struct layer *l, const struct symbo
         .b_down = tensor(s, bf16, LAYOUT_ROWS, n.experts, n.width, 0),
         .limit = 7,
         .alpha = 1.702f,
-        .slice_units = expert_slice_units(n.expert_width),
+        .slice_units = expert_units_per_slice(n.expert_width),
         .units = a->units,
         .parts = a->parts};
     l->experts_residual = l->attn_residual;

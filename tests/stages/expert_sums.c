@@ -56,7 +56,7 @@ static struct chain some_chain(void)
                     .b_down = FILLED(100, DTYPE_BF16, EXPERTS, COLUMNS),
                     .limit = 7,
                     .alpha = 1.702f,
-                    .slice_units = expert_slice_units(UNITS),
+                    .slice_units = expert_units_per_slice(UNITS),
                     .units = SHAPED(DTYPE_F32, ROWS * RANKS, UNITS),
                     .parts = SHAPED(DTYPE_F32, ROWS * RANKS, COLUMNS)},
         .residual = {.x = x, .y = y, .h = h, .norm = FILLED(1, DTYPE_F32, COLUMNS), .eps = 1e-5f}};

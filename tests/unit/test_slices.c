@@ -49,10 +49,10 @@ static void test_definition(void **state)
     assert_int_equal(slices_of(2880, EXPERT_SLICE_UNITS), 15);
     assert_int_equal(slices_of(2881, EXPERT_SLICE_UNITS), 16);
     assert_int_equal(slices_of(1, EXPERT_SLICE_UNITS), 1);
-    assert_int_equal(expert_slice_units(2880), 3);
-    assert_int_equal(expert_slice_units(1024), 2);
-    assert_int_equal(expert_slice_units(128), 1);
-    assert_int_equal(expert_slice_units(32), 1);
+    assert_int_equal(expert_units_per_slice(2880), 3);
+    assert_int_equal(expert_units_per_slice(1024), 2);
+    assert_int_equal(expert_units_per_slice(128), 1);
+    assert_int_equal(expert_units_per_slice(32), 1);
     for (int i = 0; i < RESIDUAL_PARTIALS_MAX; i++)
         most[i] = below;
     assert_true(residual_value(sum_of(most, RESIDUAL_PARTIALS_MAX)) ==

@@ -228,7 +228,7 @@ static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
     X(32, 3)                                                                                       \
     X(48, 3)
 
-/* The narrowest shape with room for half as many tokens again as an expert has in the mean. */
+/* The narrowest job that holds 1.5 times the mean number of tokens of an expert. */
 static int tokens_of_job(const struct decode_grouped *p)
 {
     const int n_each = p->e.n_tokens * p->e.n_ranks / p->e.n_experts, wanted = n_each + n_each / 2;

@@ -25,9 +25,8 @@ static int clusters_at_once(const struct gpu_desc *gpu, int n_threads, unsigned 
     return k.max_clusters;
 }
 
-/* shared_bytes, or so much more that no SM has room for more than an even share of n_blocks.
- * Otherwise SMs on which few blocks of the previous kernel are resident get several blocks of the
- * next one, which end late. */
+/* Shared memory of a block, at least shared_bytes, with which at most an even share of n_blocks
+ * fits on an SM. Otherwise the hardware places several blocks on idle SMs, and these end late. */
 static inline int64_t even_share_bytes(const struct gpu_desc *gpu, int64_t shared_bytes,
                                        int n_blocks)
 {

@@ -366,7 +366,7 @@ bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q)
     return p->place > 0 && p->n_kept > 0 && p->first_kept + p->n_kept == q->n_tokens - 1;
 }
 
-static struct draft_segment segment_of(const struct draft_wish *w, int n_guessed)
+static struct draft_segment segment_of(const struct draft_request *w, int n_guessed)
 {
     const struct page_list *full = &w->q->pages[GROUP_FULL];
 
@@ -400,7 +400,7 @@ out:
     return st;
 }
 
-static enum osp_status guess_first(struct draft_model *d, struct draft_wish *list, int n)
+static enum osp_status guess_first(struct draft_model *d, struct draft_request *list, int n)
 {
     const uint64_t begin_ns = clock_ns();
     enum osp_status st = OSP_OK;
@@ -424,7 +424,7 @@ out:
 }
 
 /* The guess of a request, unless there is none; whether it goes on, behind `depth` guesses. */
-static bool accept_guess(struct draft_wish *w, int32_t token, int depth)
+static bool accept_guess(struct draft_request *w, int32_t token, int depth)
 {
     const int position = w->q->n_tokens - 2 + depth;
 
@@ -435,7 +435,7 @@ static bool accept_guess(struct draft_wish *w, int32_t token, int depth)
 }
 
 /* One pass over the requests in `at`, (n), which have `depth` guesses each. */
-static enum osp_status guess_again(struct draft_model *d, struct draft_wish *const *at, int n,
+static enum osp_status guess_again(struct draft_model *d, struct draft_request *const *at, int n,
                                    int depth)
 {
     const uint64_t begin_ns = clock_ns();
@@ -458,7 +458,8 @@ out:
 }
 
 /* The requests whose last guess goes on move to the front, with their states. */
-static enum osp_status next_depth(struct draft_model *d, struct draft_wish **at, int *n, int depth)
+static enum osp_status next_depth(struct draft_model *d, struct draft_request **at, int *n,
+                                  int depth)
 {
     int n_left = 0;
     enum osp_status st = OSP_OK;
@@ -474,7 +475,7 @@ out:
 }
 
 /* As many requests as fit into the batch with all their states that wait. */
-static int n_at_once(const struct draft_model *d, const struct draft_wish *list, int n)
+static int n_at_once(const struct draft_model *d, const struct draft_request *list, int n)
 {
     int n_rows = 0, i = 0;
 
@@ -483,9 +484,9 @@ static int n_at_once(const struct draft_model *d, const struct draft_wish *list,
     return i;
 }
 
-static enum osp_status guess_some(struct draft_model *d, struct draft_wish *list, int n)
+static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n)
 {
-    struct draft_wish **at = mem_new((size_t)n * sizeof(struct draft_wish *));
+    struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
     int depth = 1, n_open = n;
     enum osp_status st;
 
@@ -505,7 +506,7 @@ out:
     return st;
 }
 
-enum osp_status draft_model_guess(struct draft_model *d, struct draft_wish *list, int n)
+enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n)
 {
     enum osp_status st = OSP_OK;
 

@@ -21,7 +21,7 @@ struct draft_progress {
 };
 
 /* A request that wants guesses. */
-struct draft_wish {
+struct draft_request {
     const struct seq *q;
     struct draft_progress *progress;
     int n_max;                  /* at least 1 */
@@ -51,7 +51,7 @@ bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q);
 /* Guesses the next tokens of each request: one pass of the head a token, all requests together.
  * Where the request samples, the guess takes the same random number as the target. A list may end
  * early: at a page that does not exist yet. */
-CHECKED enum osp_status draft_model_guess(struct draft_model *d, struct draft_wish *list, int n);
+CHECKED enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n);
 
 /* The mean time of a pass for one request: the first guess, and each later one; 0: not known. */
 double draft_model_pass_ns(const struct draft_model *d, bool is_first);

@@ -40,7 +40,7 @@ enum osp_status engine_drafts_init(struct engine_drafts *d, const struct osp_spe
     TRY(mem_try_array(&d->owners, n, sizeof(struct osp_request *), "drafts of a step"));
     if (options->method != OSP_DRAFTS_EAGLE3)
         return OSP_OK;
-    TRY(mem_try_array(&d->wishes, n, sizeof *d->wishes, "drafts of a step"));
+    TRY(mem_try_array(&d->requests, n, sizeof *d->requests, "drafts of a step"));
     TRY(mem_try_array(&d->progress, n, sizeof(struct draft_progress *), "drafts of a step"));
     TRY(draft_model_new(&d->model, model, limits));
 out:
@@ -51,7 +51,7 @@ void engine_drafts_release(struct engine_drafts *d)
 {
     free(d->candidates);
     free(d->owners);
-    free(d->wishes);
+    free(d->requests);
     free(d->progress);
     draft_model_free(d->model);
 }
@@ -246,7 +246,7 @@ static bool wants_probe(const struct engine_drafts *d, const struct request_draf
            n_tokens - r->model_at >= PROBE_TOKENS;
 }
 
-static void add_wish(struct engine_drafts *d, int i, int *n_wishes)
+static void add_draft_request(struct engine_drafts *d, int i, int *n_requests)
 {
     struct osp_request *r = d->owners[i];
     const struct draft_candidate *c = &d->candidates[i];
@@ -257,11 +257,11 @@ static void add_wish(struct engine_drafts *d, int i, int *n_wishes)
     if (n == 0 && wants_probe(d, &r->drafts, r->seq.n_tokens))
         n = min_int(PROBE_DRAFTS, c->n_max);
     if (n > 0)
-        d->wishes[(*n_wishes)++] =
-            (struct draft_wish){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
+        d->requests[(*n_requests)++] =
+            (struct draft_request){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
 }
 
-static void take_guesses(const struct draft_wish *w)
+static void take_guesses(const struct draft_request *w)
 {
     struct osp_request *r = w->q->owner;
 
@@ -279,12 +279,12 @@ static enum osp_status guess(struct osp_engine *e)
     enum osp_status st = OSP_OK;
 
     for (int i = 0; i < d->n_candidates; i++)
-        add_wish(d, i, &n);
+        add_draft_request(d, i, &n);
     if (n == 0)
         return OSP_OK;
-    TRY(draft_model_guess(d->model, d->wishes, n));
+    TRY(draft_model_guess(d->model, d->requests, n));
     for (int i = 0; i < n; i++)
-        take_guesses(&d->wishes[i]);
+        take_guesses(&d->requests[i]);
     for (int i = 0; i < d->n_candidates; i++)
         if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
             d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));

@@ -38,7 +38,7 @@ struct engine_drafts {
     struct osp_request **owners;                         /* (n_candidates) of them */
     int n_candidates;
     struct draft_model *model;        /* NULL: the method has no draft model */
-    struct draft_wish *wishes;        /* (n_seqs_max) */
+    struct draft_request *requests;   /* (n_seqs_max) */
     struct draft_progress **progress; /* (n_seqs_max) of a step's chunks */
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
     bool
