@@ -13,7 +13,7 @@ set -eu
 folder=$1
 shift
 [ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b \
-    together-120b many-120b-256 many-120b-512 many-120b-1024 served-120b files
+    together-120b many-120b-256 many-120b-512 many-120b-1024 served-120b served-120b-many files
 export OSPREY_MODEL_DIR="${OSPREY_MODEL_DIR:-$PWD/models/osprey-nano}"
 mkdir -p "$folder"
 
@@ -72,6 +72,9 @@ for wanted in "$@"; do
     many-120b-1024) large many-120b-1024 $many --concurrency 1024 --kv-cache-dtype fp8 ;;
     served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 \
+        --max-queue 1024 ;;
+    served-120b-many) served served-120b-many 256,512 1024 1024 --device cuda --load-format dummy \
+        --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 512 --max-model-len 2304 \
         --max-queue 1024 ;;
     files)
         [ -e "$FILES/config.json" ] ||

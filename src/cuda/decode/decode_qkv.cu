@@ -275,16 +275,6 @@ struct pair_sums {
     int low, high, n_tiles;
 };
 
-static __device__ __forceinline__ float sum_of_pair(const struct pair_sums &s, int i)
-{
-    float sum = 0.0f;
-
-#pragma unroll
-    for (int warp = 0; warp < RING_WARPS; warp++)
-        sum += s.sums[warp * s.n_tiles * TILE_ROWS + i];
-    return sum * CODE_UNIT;
-}
-
 /* Grid: blocks b have half-head b; those below 2 n_split also have half b % 2 of half-head
  * gridDim.x + b / 2. */
 static __global__ void __maxnreg__(ROW_REGISTERS)
@@ -337,7 +327,8 @@ static __global__ void __maxnreg__(ROW_REGISTERS)
         store_sums<1, 1>(sums + ROW_SUMS, acc.split, 1);
     __syncthreads();
     if (stores)
-        store_pair(p, h, pair, sum_of_pair(from, from.low), sum_of_pair(from, from.high));
+        store_pair(p, h, pair, sum_of_warps<true>(from.sums, from.low, from.n_tiles, 1),
+                   sum_of_warps<true>(from.sums, from.high, from.n_tiles, 1));
     clear_router_sums(p);
 }
 
