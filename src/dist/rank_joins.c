@@ -54,7 +54,7 @@ static enum osp_status receive_join(int fd, struct rank_join *out, int n_ranks, 
     TRY(rank_expect(fd, RANK_JOIN, out, sizeof *out, 0));
     if (!rank_join_is_valid(out, n_ranks, token))
         st = fail(OSP_EFORMAT,
-                  "a program that is no rank of this start has connected (rank %d of %d)",
+                  "a program that is not a rank of this server has connected (rank %d of %d)",
                   out->rank, n_ranks);
 out:
     return st;

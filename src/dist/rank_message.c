@@ -128,7 +128,7 @@ out:
 static enum osp_status check_head(const struct head *head, size_t n_bytes_max)
 {
     if (head->magic != MAGIC || head->kind < 0 || head->kind >= N_RANK_MESSAGES)
-        return fail(OSP_EFORMAT, "a connection between ranks has something that is no message");
+        return fail(OSP_EFORMAT, "a connection between ranks: the message header is not valid");
     if (head->n_bytes > n_bytes_max)
         return fail(OSP_EFORMAT, "a rank sent %s of %llu bytes, expected at most %zu",
                     kind_name(head->kind), (unsigned long long)head->n_bytes, n_bytes_max);
