@@ -6,7 +6,8 @@
  * rounded to BF16, or, for the router, split into three BF16 terms.
  *
  * A block computes one 16-row tile for up to 16 tokens at a time. Its eight warps split K: each
- * takes every eighth unit of 64 columns, and the partial sums are added in warp order. The
+ * takes every eighth unit of 64 columns, and the partial sums are added in warp order; or, in
+ * attn_out, a slice of adjacent units, and the sums are added as integers (out_sums.h). The
  * assignment of units to warps depends on the shape alone, so a token has the same bits in any
  * batch.
  *
@@ -19,10 +20,12 @@
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/layout.h"
 #include "cuda/common/mma.cuh"
+#include "cuda/common/out_sums.h"
+#include "cuda/common/warp_units.h"
 #include "cuda/common/swiglu.cuh"
 
 enum {
-    WARPS = 8,
+    WARPS = UNIT_WARPS,
     THREADS = WARPS * WARP_LANES,
     COLUMN_TOKENS = 8,   /* of one MMA */
     TOKEN_BLOCKS_MAX = 8 /* blocks that share the tokens of a large batch */
@@ -197,12 +200,12 @@ static __device__ __forceinline__ void add_unit(float acc[COLS * TERMS][4],
     }
 }
 
-/* acc += every WARPS-th unit of the tile's rows, from this warp's first on, in order. AT_ONCE units
- * are loaded before the first of them is used. */
+/* acc += this warp's units of the tile's rows, in order. AT_ONCE units are loaded before the first
+ * of them is used. */
 template <typename UNIT, int COLS, int TERMS>
 static __device__ __forceinline__ void
 add_units(float acc[COLS * TERMS][4], const unsigned char *units, int tile, int size_bytes,
-          const float *const x[COLS], int64_t n)
+          const float *const x[COLS], int64_t n, int slice_units)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
     /* a full count needs more registers than there are for 16 tokens, which also need less memory
@@ -211,20 +214,22 @@ add_units(float acc[COLS * TERMS][4], const unsigned char *units, int tile, int 
 #else
     enum { AT_ONCE = UNIT::AT_ONCE };
 #endif
-    const int n_units = (int)units_of(n, UNIT_COLUMNS), warp = threadIdx.x / WARP_LANES;
+    const struct warp_units u =
+        warp_units_of((int)units_of(n, UNIT_COLUMNS), slice_units, threadIdx.x / WARP_LANES);
 
-    for (int first = warp; first < n_units; first += WARPS * AT_ONCE) {
+    for (int k = 0; k < u.n; k += AT_ONCE) {
         UNIT held[AT_ONCE];
 
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
-            if (first + i * WARPS < n_units)
-                load_unit(&held[i], units + (int64_t)(first + i * WARPS) * size_bytes, tile);
+            if (k + i < u.n)
+                load_unit(&held[i], units + (int64_t)(u.first + (k + i) * u.step) * size_bytes,
+                          tile);
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
-            if (first + i * WARPS < n_units)
-                add_unit<COLS, TERMS>(acc, held[i], x, (int64_t)(first + i * WARPS) * UNIT_COLUMNS,
-                                      n);
+            if (k + i < u.n)
+                add_unit<COLS, TERMS>(acc, held[i], x,
+                                      (int64_t)(u.first + (k + i) * u.step) * UNIT_COLUMNS, n);
     }
 }
 
@@ -256,6 +261,21 @@ static __device__ void finish(const struct matmul &a, const struct task &task, i
         out[row + 1] = odd;
 }
 
+/* Adds up an element of the partial sums (warp, COLS, lane, 4), which is in multiples of `unit`. */
+static __device__ __forceinline__ float sum_of_warps(const float *sums, int n_columns, float unit,
+                                                     bool is_sliced)
+{
+    const int stride = n_columns * WARP_LANES * 4;
+    struct out_sum of_slices = {};
+    float sum = 0.0f;
+
+    for (int k = 0; k < WARPS && is_sliced; k++)
+        out_sum_add(&of_slices, sums[k * stride], unit * OUT_SUM_UNITS);
+    for (int k = 0; k < WARPS && !is_sliced; k++)
+        sum += sums[k * stride];
+    return is_sliced ? out_sum_value(of_slices, WARPS) : sum * unit;
+}
+
 template <int FORMAT, int COLS>
 static __global__ void __launch_bounds__(THREADS)
     matmul_kernel(const __grid_constant__ struct matmul a)
@@ -284,9 +304,9 @@ static __global__ void __launch_bounds__(THREADS)
             x[c] = token < live_entries(a, task) ? row_of_x(a, task.first + token) : NULL;
         }
         if (FORMAT == FORMAT_MXFP4)
-            add_units<unit_mxfp4, COLS, 1>(acc, units, tile, size_bytes, x, n);
+            add_units<unit_mxfp4, COLS, 1>(acc, units, tile, size_bytes, x, n, a.slice_units);
         else
-            add_units<unit_bf16, COLS, TERMS>(acc, units, tile, size_bytes, x, n);
+            add_units<unit_bf16, COLS, TERMS>(acc, units, tile, size_bytes, x, n, a.slice_units);
 #pragma unroll
         for (int c = 0; c < COLS; c++)
             for (int i = 0; i < 4; i++)
@@ -299,16 +319,10 @@ static __global__ void __launch_bounds__(THREADS)
         if (threadIdx.x < COLS * WARP_LANES * 2) {
             const int c = threadIdx.x / (WARP_LANES * 2), l = threadIdx.x / 2 % WARP_LANES;
             const int i = threadIdx.x % 2, token = t0 + c * COLUMN_TOKENS + l % 4 * 2 + i;
-            float even = 0.0f, odd = 0.0f;
+            const float unit = FORMAT == FORMAT_MXFP4 ? CODE_UNIT : 1.0f;
+            const float even = sum_of_warps(&sums[0][c][l][i], COLS, unit, a.slice_units > 0);
+            const float odd = sum_of_warps(&sums[0][c][l][i + 2], COLS, unit, a.slice_units > 0);
 
-            for (int k = 0; k < WARPS; k++) {
-                even += sums[k][c][l][i];
-                odd += sums[k][c][l][i + 2];
-            }
-            if (FORMAT == FORMAT_MXFP4) {
-                even *= CODE_UNIT;
-                odd *= CODE_UNIT;
-            }
             if (token < live_entries(a, task))
                 finish(a, task, task.row + l / 4 * 2, task.first + token, even, odd);
         }

@@ -3,9 +3,9 @@
  * except the scales of MXFP4, which eight lanes copy for the warp.
  *
  * A walk is a sequence of parts. A part covers TILES tiles (the first, and every STRIDE-th of their
- * unit) of a row of units; a warp takes every WARPS-th unit of a part. An overload of
- * split_weights() returns where a part begins, so that the ring continues from one part into the
- * next. */
+ * unit) of a row of units; a warp takes every eighth unit of a part, or a slice of adjacent units
+ * (out_sums.h). An overload of split_weights() returns where a part begins, so that the ring
+ * continues from one part into the next. */
 #ifndef CUDA_COMMON_RING_CUH
 #define CUDA_COMMON_RING_CUH
 
@@ -22,6 +22,8 @@ template <int DTYPE_, int TILES_, int STRIDE_, int STAGES_> struct ring_shape {
         STRIDE = STRIDE_,
         STAGES = STAGES_,
         IS_MXFP4 = DTYPE_ == DTYPE_MXFP4,
+        IS_SLICED = 0,
+        UNIT_STEP = RING_WARPS, /* from one unit of a warp to the next */
         UNIT_BYTES = IS_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES,
         TILE_BYTES = IS_MXFP4 ? MXFP4_TILE_BYTES : BF16_TILE_BYTES,
         TILE_PIECES = TILE_BYTES / (WARP_LANES * LANE_BYTES), /* 16-byte loads per lane and tile */
@@ -32,13 +34,33 @@ template <int DTYPE_, int TILES_, int STRIDE_, int STAGES_> struct ring_shape {
     };
 };
 
+/* The same for warps that have slices of adjacent units. */
+template <int DTYPE_, int TILES_, int STRIDE_, int STAGES_>
+struct sliced_shape : ring_shape<DTYPE_, TILES_, STRIDE_, STAGES_> {
+    enum { IS_SLICED = 1, UNIT_STEP = 1 };
+};
+
 template <class SHAPE> struct ring {
     char *slots; /* this warp's stages */
     int slot;    /* multiplied next, then refilled */
     int part, n_parts, unit, n_units;
+    int slice_units;         /* of a sliced shape */
     int n_walk_parts;        /* parts of the walk for any warp, including one without units */
     const unsigned char *at; /* the part's first tile in its first unit */
 };
+
+/* This warp's units: [first_unit(), end_unit()), UNIT_STEP apart. */
+template <class SHAPE> static __device__ __forceinline__ int first_unit(const struct ring<SHAPE> &r)
+{
+    const int warp = threadIdx.x / WARP_LANES;
+
+    return SHAPE::IS_SLICED ? warp * r.slice_units : warp;
+}
+
+template <class SHAPE> static __device__ __forceinline__ int end_unit(const struct ring<SHAPE> &r)
+{
+    return SHAPE::IS_SLICED ? min(first_unit(r) + r.slice_units, r.n_units) : r.n_units;
+}
 
 static __device__ __forceinline__ void copy_commit(void)
 {
@@ -80,9 +102,9 @@ static __device__ __forceinline__ void ring_fill(struct ring<SHAPE> *r, const PA
     if (r->part < r->n_parts) {
         copy_tiles<SHAPE>(slot, r->at + (int64_t)r->unit * SHAPE::UNIT_BYTES,
                           split_tile(parts, r->part));
-        r->unit += RING_WARPS;
-        if (r->unit >= r->n_units) {
-            r->unit = threadIdx.x / WARP_LANES;
+        r->unit += SHAPE::UNIT_STEP;
+        if (r->unit >= end_unit(*r)) {
+            r->unit = first_unit(*r);
             if (++r->part < r->n_parts)
                 r->at = split_weights(parts, r->part);
         }
@@ -90,20 +112,20 @@ static __device__ __forceinline__ void ring_fill(struct ring<SHAPE> *r, const PA
     copy_commit();
 }
 
-/* Starts the walk and fills every stage of the ring. */
+/* Starts the walk and fills every stage of the ring. slice_units: of a sliced shape. */
 template <class SHAPE, class PARTS>
 static __device__ __forceinline__ void ring_begin(struct ring<SHAPE> *r, char *slots,
-                                                  const PARTS &parts, int n_parts, int n_units)
+                                                  const PARTS &parts, int n_parts, int n_units,
+                                                  int slice_units = 0)
 {
-    const int warp = threadIdx.x / WARP_LANES;
-
-    r->slots = slots + warp * SHAPE::WARP_BYTES;
+    r->slots = slots + threadIdx.x / WARP_LANES * SHAPE::WARP_BYTES;
     r->slot = 0;
     r->part = 0;
     r->n_walk_parts = n_parts;
-    r->n_parts = warp < n_units ? n_parts : 0;
-    r->unit = warp;
     r->n_units = n_units;
+    r->slice_units = slice_units;
+    r->unit = first_unit(*r);
+    r->n_parts = r->unit < n_units ? n_parts : 0;
     if (r->n_parts > 0)
         r->at = split_weights(parts, 0);
     for (int i = 0; i < SHAPE::STAGES; i++)

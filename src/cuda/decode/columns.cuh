@@ -7,6 +7,7 @@
 #define CUDA_DECODE_COLUMNS_CUH
 
 #include "cuda/decode/decode.cuh"
+#include "cuda/common/warp_units.h"
 
 enum {
     PIECE = LANE_BYTES / 2, /* numbers per copy */
@@ -208,7 +209,7 @@ static __device__ __forceinline__ void multiply_tiles(float acc[TILES][COLS][4],
     }
 }
 
-/* ---- partial sums of a block: (eighth of the units, tile, token, 16 rows) ---- */
+/* ---- partial sums of a block: (eighth of the units or slice, tile, token, 16 rows) ---- */
 
 enum {
     SUMS_STRIDE = 20 /* token stride in floats, padded so that no two lanes use the same bank */
@@ -220,7 +221,7 @@ static __device__ __forceinline__ int sum_at(int eighth, int tile, int token)
     return ((eighth * TILES + tile) * COLS * COLUMN_TOKENS + token) * SUMS_STRIDE;
 }
 
-/* Stores the partial sums of this warp, which has one eighth of the units. */
+/* Stores the partial sums of this warp, which has one eighth of the units, or a slice. */
 template <int TILES, int COLS>
 static __device__ __forceinline__ void store_columns(float *sums, const float acc[TILES][COLS][4])
 {
@@ -248,6 +249,19 @@ static __device__ __forceinline__ float sum_of_eighths(const float *sums, int to
     for (int eighth = 0; eighth < RING_WARPS; eighth++)
         sum += from[sum_at<TILES, COLS>(eighth, 0, 0)];
     return IS_MXFP4 ? sum * CODE_UNIT : sum;
+}
+
+/* The same of slices (out_sums.h). */
+template <int TILES, int COLS, bool IS_MXFP4>
+static __device__ __forceinline__ float columns_of_slices(const float *sums, int token, int i)
+{
+    const float *from = sums + sum_at<TILES, COLS>(0, i / TILE_ROWS, token) + i % TILE_ROWS;
+    struct out_sum sum = {};
+
+#pragma unroll
+    for (int slice = 0; slice < RING_WARPS; slice++)
+        out_sum_add(&sum, from[sum_at<TILES, COLS>(slice, 0, 0)], slice_unit<IS_MXFP4>());
+    return out_sum_value(sum, RING_WARPS);
 }
 
 #endif

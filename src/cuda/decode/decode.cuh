@@ -3,8 +3,9 @@
  *
  * A block multiplies TILES tiles of 16 rows, all columns, with up to 8 COLS tokens. Each of its
  * eight warps takes every eighth unit of 64 columns from its own ring (ring.cuh). The partial sums
- * of the warps are added in warp order. Operations and order are those of matmul.cu: a token's bits
- * depend neither on the kernel nor on the other tokens.
+ * of the warps are added in warp order. In attn_out a warp has a slice of adjacent units, and the
+ * sums of slices are added as integers (out_sums.h). Operations and order are those of matmul.cu: a
+ * token's bits depend neither on the kernel nor on the other tokens.
  *
  * Partial sums: (part, warp, tile, token, 16 rows) floats. */
 #ifndef CUDA_DECODE_DECODE_CUH
@@ -14,12 +15,19 @@
 #include "cuda/decode/decode_launch.cuh"
 #include "cuda/decode/decode_rows.cuh"
 #include "cuda/common/mma.cuh"
+#include "cuda/common/out_sums.h"
 #include "cuda/common/ring.cuh"
 
 enum { COLUMN_TOKENS = 8 };
 
 /* MXFP4 codes enter the MMA as 2^-14 times their value. */
 static const float CODE_UNIT = 16384.0f;
+
+/* The factor of out_sum_add() for sums of products with such codes, or with BF16 weights. */
+template <bool IS_MXFP4> static __device__ __forceinline__ float slice_unit(void)
+{
+    return IS_MXFP4 ? OUT_SUM_UNITS * CODE_UNIT : OUT_SUM_UNITS;
+}
 
 /* word * FACTOR, opaque to the compiler. It would turn the multiplication into shifts and adds for
  * the busiest pipe, or wait at every unit for a factor in constant memory. */
@@ -167,7 +175,7 @@ multiply_whole(float acc[SHAPE::TILES][COLS * TERMS][4], const struct ring<SHAPE
     copy_wait<0>();
     __syncwarp();
 #pragma unroll 2
-    for (int unit = threadIdx.x / WARP_LANES; unit < r.n_units; unit += RING_WARPS) {
+    for (int unit = first_unit(r); unit < end_unit(r); unit += SHAPE::UNIT_STEP) {
         struct unit_regs<SHAPE> regs;
 
         load_unit_regs<SHAPE>(&regs, slot, tile);
@@ -188,11 +196,11 @@ multiply_terms(float acc[SHAPE::TILES][COLS * TERMS][4], struct ring<SHAPE> *r, 
     for (int i = 0; i < SHAPE::TILES * COLS * TERMS * 4; i++)
         acc[i / 4 / (COLS * TERMS)][i / 4 % (COLS * TERMS)][i % 4] = 0.0f;
     if (SHAPE::STAGES >= WHOLE_STAGES && r->n_walk_parts == 1 &&
-        r->n_units <= SHAPE::STAGES * RING_WARPS) {
+        (SHAPE::IS_SLICED ? r->slice_units : r->n_units) <= SHAPE::STAGES * SHAPE::UNIT_STEP) {
         multiply_whole<SHAPE, COLS, TERMS>(acc, *r, tile, fragments, term_bytes, n_tokens);
         return;
     }
-    for (int unit = threadIdx.x / WARP_LANES; unit < r->n_units; unit += RING_WARPS) {
+    for (int unit = first_unit(*r); unit < end_unit(*r); unit += SHAPE::UNIT_STEP) {
         char *slot = r->slots + r->slot * SHAPE::STAGE_BYTES;
         struct unit_regs<SHAPE> regs;
 
@@ -273,6 +281,28 @@ static __device__ __forceinline__ float sum_of_warps(const float *sums, int i, i
     for (int warp = 0; warp < RING_WARPS; warp++)
         sum += sums[warp * n_tiles * n_tokens * TILE_ROWS + i];
     return IS_MXFP4 ? sum * CODE_UNIT : sum;
+}
+
+/* The same of slices (out_sums.h), by the same thread. */
+template <bool IS_MXFP4>
+static __device__ __forceinline__ float sum_of_slices(const float *sums, int i, int n_tiles,
+                                                      int n_tokens)
+{
+    struct out_sum sum = {};
+
+#pragma unroll
+    for (int warp = 0; warp < RING_WARPS; warp++)
+        out_sum_add(&sum, sums[warp * n_tiles * n_tokens * TILE_ROWS + i], slice_unit<IS_MXFP4>());
+    return out_sum_value(sum, RING_WARPS);
+}
+
+/* By the shape of the ring. */
+template <class SHAPE>
+static __device__ __forceinline__ float sum_of_split(const float *sums, int i, int n_tiles,
+                                                     int n_tokens)
+{
+    return SHAPE::IS_SLICED ? sum_of_slices<SHAPE::IS_MXFP4>(sums, i, n_tiles, n_tokens)
+                            : sum_of_warps<SHAPE::IS_MXFP4>(sums, i, n_tiles, n_tokens);
 }
 
 /* Index of element i of vector `matrix` in a stack of 16-bit numbers. */

@@ -70,7 +70,8 @@ struct decode_matmul {
     int32_t n_tokens;
     const int32_t *n_live; /* live_rows.cuh: tokens that are stored; NULL: all */
     bool is_mxfp4, adds;
-    bool is_exact; /* BF16 weights: split inputs into three BF16 terms */
+    bool is_exact;       /* BF16 weights: split inputs into three BF16 terms */
+    int32_t slice_units; /* attn_out: units of a slice (common/out_sums.h); 0: eighths */
 };
 bool launch_decode_matmul(struct launch_list *list, const struct decode_matmul *p);
 /* The value that the launcher would return. */
@@ -137,6 +138,7 @@ struct decode_gemm {
     const int32_t *n_live; /* live_rows.cuh: tokens that are read and stored; NULL: all */
     const uint16_t *rows;  /* of x, as made by launch_round_rows() */
     bool is_mxfp4;
+    int32_t slice_units;       /* attn_out: units of a slice (common/out_sums.h); 0: eighths */
     struct decode_heads heads; /* pages NULL: no RoPE epilogue */
     char *operand; /* launch_decode_gemm_sm90(): the rows as an operand (common/operand.h) */
     int32_t n_operand_rows;

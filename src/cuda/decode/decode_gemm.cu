@@ -8,7 +8,7 @@
  * tiles of 16 rows of weights and up to 8 COLS tokens. Each warp copies its units of weights, and
  * the tokens' columns of these units, through its own cp.async ring, so that no warp waits for
  * another before the reduction. Operations and order are those of decode.cuh: a token's bits are
- * the same in every kernel.
+ * the same in every kernel. attn_out has slices of units (out_sums.h).
  *
  * Traffic: the weights once per TOKENS_MAX tokens (from L2 after the first), and all tokens' rows
  * from L2 for each block. Bound by L2 bandwidth and latency. */
@@ -113,23 +113,24 @@ struct stream {
     const unsigned char *weights;
     const char *tokens;
     int scales_at, n_tokens; /* scales_at: relative to the weights */
+    int step;                /* from one unit of the warp to the next */
 };
 
 template <class W>
-static __device__ __forceinline__ struct stream stream_of(const struct decode_gemm &p,
-                                                          const struct gemm_item &item)
+static __device__ __forceinline__ struct stream
+stream_of(const struct decode_gemm &p, const struct gemm_item &item, const struct warp_units &units)
 {
     typedef typename W::SHAPE SHAPE;
     const struct decode_matrix &w = p.w[item.job];
-    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES;
     const int row_bytes = row_bytes_of(p);
     const unsigned char *unit =
-        w.units + (int64_t)(item.unit_row * w.n_units + warp) * SHAPE::UNIT_BYTES;
+        w.units + (int64_t)(item.unit_row * w.n_units + units.first) * SHAPE::UNIT_BYTES;
 
     return stream{unit + item.tile * SHAPE::TILE_BYTES + lane * LANE_BYTES,
                   (const char *)p.rows + (int64_t)(item.first + lane_token()) * row_bytes +
-                      (warp * UNIT_PIECES + lane_piece()) * LANE_BYTES,
-                  MXFP4_SCALES_OFFSET - item.tile * SHAPE::TILE_BYTES, item.n_tokens};
+                      (units.first * UNIT_PIECES + lane_piece()) * LANE_BYTES,
+                  MXFP4_SCALES_OFFSET - item.tile * SHAPE::TILE_BYTES, item.n_tokens, units.step};
 }
 
 template <class W>
@@ -150,7 +151,7 @@ static __device__ __forceinline__ void fill_weights(struct stream *from, uint32_
         copy_at(to + SHAPE::SCALES_AT,
                 from->weights +
                     (SHAPE::TILES == UNIT_TILES ? (int)MXFP4_SCALES_OFFSET : from->scales_at));
-    from->weights += RING_WARPS * SHAPE::UNIT_BYTES;
+    from->weights += from->step * SHAPE::UNIT_BYTES;
 }
 
 /* Tokens past the end are not copied: their columns are not stored. */
@@ -170,7 +171,7 @@ static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t
             copy_at(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES, at);
         at += TOKENS_AT_ONCE * row_bytes;
     }
-    from->tokens += RING_WARPS * UNIT_COLUMNS * 2;
+    from->tokens += from->step * UNIT_COLUMNS * 2;
 }
 
 /* acc += the unit in a slot times its tokens. Few values are live at once, because the accumulators
@@ -227,6 +228,12 @@ static __device__ __forceinline__ float sum_of(const float *sums, int token, int
     return sum_of_eighths<W::SHAPE::TILES, W::COLS, W::SHAPE::IS_MXFP4>(sums, token, i);
 }
 
+template <class W>
+static __device__ __forceinline__ float sum_of_slices(const float *sums, int token, int i)
+{
+    return columns_of_slices<W::SHAPE::TILES, W::COLS, W::SHAPE::IS_MXFP4>(sums, token, i);
+}
+
 /* Each thread stores one row of weights, for a fixed stride of tokens. */
 template <class W>
 static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
@@ -242,7 +249,8 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
     if (row >= p.w[item.job].n_rows)
         return;
     for (; token < item.n_tokens; token += STEP, out += STEP * width)
-        *out = sum_of<W>(sums, token, i) + biases[i];
+        *out = (p.slice_units > 0 ? sum_of_slices<W>(sums, token, i) : sum_of<W>(sums, token, i)) +
+               biases[i];
 }
 
 /* ---- epilogue of heads: RoPE and KV page write ---- */
@@ -285,9 +293,10 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
     const int warp = threadIdx.x / WARP_LANES;
     const struct gemm_item item = item_of_block<W>(p);
     const struct decode_matrix &w = p.w[item.job];
-    const int n_units = (w.n_units - warp + RING_WARPS - 1) / RING_WARPS; /* of this warp */
+    const struct warp_units units = warp_units_of(w.n_units, IS_HEADS ? 0 : p.slice_units, warp);
+    const int n_units = units.n;
     const uint32_t slots = (uint32_t)__cvta_generic_to_shared(shared) + warp * W::WARP_BYTES;
-    struct stream stream = stream_of<W>(p, item);
+    struct stream stream = stream_of<W>(p, item, units);
     float acc[SHAPE::TILES][W::COLS][4] = {};
     uint32_t slot = slots;
 

@@ -81,11 +81,24 @@ struct gemm_items {
 /* ---- epilogue: a thread has rows 2 g and 2 g + 1 of its warp's tile, g = lane / 4, for tokens
  * 8 i + 2 t and 8 i + 2 t + 1, t = lane % 4 ---- */
 
+template <int KIND>
+static __device__ __forceinline__ float value_of(const struct item_sums<KIND, SHAPE> &sums, int i,
+                                                 int n_slices)
+{
+    if constexpr (KIND == SUMS_OF_OUT_SLICES)
+        return out_sum_value(sums.out_slices[i], n_slices);
+    else
+        return sums.eighths[i] * CODE_UNIT;
+}
+
+template <int KIND>
 static __device__ __forceinline__ void store_rows(const struct decode_gemm &p, int job, int row,
-                                                  const float (&sums)[SHAPE::SUMS], int first_token,
-                                                  int n_tokens, float2 bias)
+                                                  const struct item_sums<KIND, SHAPE> &sums,
+                                                  int first_token, int n_tokens, float2 bias)
 {
     const int width = p.out_width[job];
+    const int n_slices =
+        KIND == SUMS_OF_OUT_SLICES ? (int)units_of(p.w[0].n_units, p.slice_units) : 0;
 
     if (row >= p.w[job].n_rows)
         return;
@@ -95,15 +108,17 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p, i
 
         if (token < n_tokens)
             *(float2 *)(p.out[job] + (int64_t)(first_token + token) * width + row) =
-                make_float2(sums[at] * CODE_UNIT + bias.x, sums[at + 2] * CODE_UNIT + bias.y);
+                make_float2(value_of<KIND>(sums, at, n_slices) + bias.x,
+                            value_of<KIND>(sums, at + 2, n_slices) + bias.y);
     }
 }
 
+template <int KIND>
 static __device__ __forceinline__ void consume(const struct decode_gemm &p, struct stages s,
                                                int group, int warp)
 {
     const int tile_row = warp * TILE_ROWS + (int)threadIdx.x % WARP_LANES / 4 * 2;
-    const struct consumer c = consumer_of<SHAPE>(s, group, warp, p.w[0].n_units);
+    const struct consumer c = consumer_of<SHAPE>(s, group, warp, p.w[0].n_units, p.slice_units);
     struct gemm_items items(p);
 
     for (int item = items.first; item < items.end; item++) {
@@ -113,18 +128,19 @@ static __device__ __forceinline__ void consume(const struct decode_gemm &p, stru
         const struct decode_vector &biases = p.bias[at.job];
         const uint2 bits =
             row < p.w[at.job].n_rows ? vector_pair_bits(biases, 0, row) : make_uint2(0, 0);
-        struct item_sums<true, SHAPE> sums;
+        struct item_sums<KIND, SHAPE> sums;
 
-        multiply_row<true, SHAPE>(&sums, c, &s);
+        multiply_row<KIND, SHAPE>(&sums, c, &s);
         if (items.first_row + group >= items.n_rows)
             continue;
-        store_rows(p, at.job, row, sums.eighths, items.first_token, items.n_tokens(),
-                   pair_of_bits(biases, bits));
+        store_rows<KIND>(p, at.job, row, sums, items.first_token, items.n_tokens(),
+                         pair_of_bits(biases, bits));
     }
 }
 
 #endif
 
+template <int KIND>
 static __global__ void __launch_bounds__(SHAPE::THREADS, 1)
     gemm_wide_kernel(const __grid_constant__ struct decode_gemm p)
 {
@@ -140,15 +156,16 @@ static __global__ void __launch_bounds__(SHAPE::THREADS, 1)
         if (warp == TOKENS_WARP)
             pdl_wait();
         if (threadIdx.x % WARP_LANES == 0)
-            produce<true, SHAPE>(gemm_items(p),
-                                 {p.w[0].n_units, 0, p.n_operand_rows * (int64_t)OPERAND_ROW_BYTES,
+            produce<KIND, SHAPE>(gemm_items(p),
+                                 {p.w[0].n_units, p.slice_units,
+                                  p.n_operand_rows * (int64_t)OPERAND_ROW_BYTES,
                                   EVICT_NORMAL_POLICY},
                                  s, warp);
     } else {
         warpgroup_reg_alloc<SHAPE::REGISTERS>();
         pdl_wait();
         pdl_launch_dependents();
-        consume(p, s, group - 1, warp);
+        consume<KIND>(p, s, group - 1, warp);
     }
 #else
     (void)p; /* other architectures have no wgmma */
@@ -163,8 +180,11 @@ bool launch_decode_gemm_sm90(struct launch_list *list, const struct decode_gemm 
     for (int i = 0; i < p->n_jobs; i++)
         if (p->w[i].n_rows % 2 != 0 || p->out_width[i] % 2 != 0)
             return false;
-    return decode_launch_of<gemm_wide_kernel>(list, (unsigned)list->gpu->n_sms, SHAPE::THREADS,
-                                              SHAPE::SHARED_BYTES, *p);
+    return p->slice_units > 0
+               ? decode_launch_of<gemm_wide_kernel<SUMS_OF_OUT_SLICES>>(
+                     list, (unsigned)list->gpu->n_sms, SHAPE::THREADS, SHAPE::SHARED_BYTES, *p)
+               : decode_launch_of<gemm_wide_kernel<SUMS_OF_EIGHTHS>>(
+                     list, (unsigned)list->gpu->n_sms, SHAPE::THREADS, SHAPE::SHARED_BYTES, *p);
 }
 
 /* ---- the operand ---- */

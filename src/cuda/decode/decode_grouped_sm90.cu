@@ -141,6 +141,10 @@ static __device__ __forceinline__ void store_down(const struct decode_grouped &p
     }
 }
 
+template <bool IS_UP> struct sums_of {
+    enum { KIND = IS_UP ? SUMS_OF_EIGHTHS : SUMS_OF_EXPERT_SLICES };
+};
+
 /* All items of the block, one row of units each. */
 template <bool IS_UP, class SHAPE>
 static __device__ __forceinline__ void consume(const struct decode_grouped &p, struct stages s,
@@ -149,7 +153,8 @@ static __device__ __forceinline__ void consume(const struct decode_grouped &p, s
     const struct decode_vector &biases = IS_UP ? p.e.bias_up : p.e.bias_down;
     const int lane = threadIdx.x % WARP_LANES;
     struct job_items<IS_UP, SHAPE> items(p);
-    struct consumer c = consumer_of<SHAPE>(s, group, warp, items.w.n_units);
+    struct consumer c =
+        consumer_of<SHAPE>(s, group, warp, items.w.n_units, expert_slice_width(items.w.n_units));
     int4 next = items.first < items.end ? items.head_of(items.first) : make_int4(0, 0, 0, 0);
 
     for (int item = items.first; item < items.end; item++) {
@@ -160,19 +165,19 @@ static __device__ __forceinline__ void consume(const struct decode_grouped &p, s
         const bool has_column = is_there && column < items.w.n_rows;
         const int4 head = next;
         const uint2 bits = has_column ? vector_pair_bits(biases, head.x, column) : make_uint2(0, 0);
-        struct item_sums<IS_UP, SHAPE> sums;
+        struct item_sums<sums_of<IS_UP>::KIND, SHAPE> sums;
 
         if (item + 1 < items.end)
             next = items.head_of(item + 1);
         if (!IS_UP)
             c.shifts = expert_shifts(p.e.grid, p.e.n_columns)[row * WARP_LANES + scales_word(warp)];
-        multiply_row<IS_UP, SHAPE>(&sums, c, &s);
+        multiply_row<sums_of<IS_UP>::KIND, SHAPE>(&sums, c, &s);
         if constexpr (IS_UP) {
             if (is_there)
                 store_up<SHAPE>(p, sums.eighths, head, row, warp, pair_of_bits(biases, bits));
         } else {
             if (has_column)
-                store_down<SHAPE>(p, sums.slices, head, column, pair_of_bits(biases, bits));
+                store_down<SHAPE>(p, sums.expert_slices, head, column, pair_of_bits(biases, bits));
         }
     }
 }
@@ -200,11 +205,11 @@ static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
         if (threadIdx.x % WARP_LANES == 0) {
             const struct decode_matrix &w = IS_UP ? p.e.up : p.e.down;
 
-            produce<IS_UP, SHAPE>(job_items<IS_UP, SHAPE>(p),
-                                  {w.n_units, expert_slice_width(w.n_units),
-                                   (int64_t)p.n_operand_rows * OPERAND_ROW_BYTES,
-                                   EVICT_FIRST_POLICY},
-                                  s, warp);
+            produce<sums_of<IS_UP>::KIND, SHAPE>(job_items<IS_UP, SHAPE>(p),
+                                                 {w.n_units, expert_slice_width(w.n_units),
+                                                  (int64_t)p.n_operand_rows * OPERAND_ROW_BYTES,
+                                                  EVICT_FIRST_POLICY},
+                                                 s, warp);
         }
     } else {
         warpgroup_reg_alloc<SHAPE::REGISTERS>();

@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
 
     if (KIND == ROWS_ANY && n_tokens <= 0) /* all tokens of the group are padding */
         return;
-    ring_begin(&ring, (char *)shared, items, n_parts, n_units);
+    ring_begin(&ring, (char *)shared, items, n_parts, n_units, p.slice_units);
     struct rows_ready ready = ready_rows(p.rows, first, n_tokens, n_units);
     /* The previous value of this thread's first output. */
     const struct out_pos mine = out_pos_at<SHAPE>(p, threadIdx.x, 0, first, n_tokens);
@@ -118,7 +118,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
 
             if (to.out == NULL)
                 continue;
-            sum = sum_of_warps<SHAPE::IS_MXFP4>(sums_of_split, i, SHAPE::TILES, n_tokens) +
+            sum = sum_of_split<SHAPE>(sums_of_split, i, SHAPE::TILES, n_tokens) +
                   (is_mine ? bias : vector_at(p.bias, 0, to.row));
             if (p.adds)
                 sum = (is_mine ? before : __ldcg(to.out)) + sum;
@@ -151,8 +151,9 @@ template <class SHAPE, int TOKENS, int TERMS>
 static bool launch_tokens(struct launch_list *list, const struct decode_matmul *p)
 {
     if constexpr (TOKENS <= COLUMN_TOKENS) {
-        if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
-            return launch_kind<SHAPE, TOKENS, TERMS, ONE_NORMED_ROW>(list, p);
+        if constexpr (!SHAPE::IS_SLICED)
+            if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
+                return launch_kind<SHAPE, TOKENS, TERMS, ONE_NORMED_ROW>(list, p);
         if (TERMS == 1 && p->n_tokens == 1)
             return launch_kind < SHAPE, TOKENS, TERMS,
                    TERMS == 1 ? ONE_PLAIN_ROW : ROWS_ANY > (list, p);
@@ -167,12 +168,17 @@ static bool launch_shape(struct launch_list *list, const struct decode_matmul *p
                                         : launch_tokens<SHAPE, 2 * COLUMN_TOKENS, 1>(list, p);
 }
 
-/* Matrices of many rows are read by whole units. */
+/* Matrices of many rows are read by whole units. attn_out has slices, and one plain row or a few
+ * rows. */
 static bool launch(struct launch_list *list, const struct decode_matmul *p)
 {
     enum { ROWS_OF_WHOLE_UNITS = 16384, EXACT_TOKENS = 4, EXACT_TERMS = 3 };
     const bool is_long = p->w.n_rows >= ROWS_OF_WHOLE_UNITS;
 
+    if (p->slice_units > 0)
+        return p->is_mxfp4
+                   ? launch_tokens<sliced_shape<DTYPE_MXFP4, 1, 1, 8>, COLUMN_TOKENS, 1>(list, p)
+                   : launch_tokens<sliced_shape<DTYPE_BF16, 1, 1, 4>, COLUMN_TOKENS, 1>(list, p);
     if (p->is_mxfp4)
         return is_long ? launch_shape<ring_shape<DTYPE_MXFP4, 4, 1, 3>>(list, p)
                        : launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>>(list, p);

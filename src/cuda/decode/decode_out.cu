@@ -2,8 +2,9 @@
  * router's matrix multiplication for the columns that the block has computed (router.cuh), and
  * their squares (partial_norm.cuh). The block adds both to the row's sums.
  *
- * Work division: a group of eight warps has one 16-row tile of the output matrix, all columns, as
- * in decode_matmul.cu and with the same bits. Then each warp has 16 experts. A block has one or two
+ * Work division: a group of eight warps has one 16-row tile of the output matrix, a slice of the
+ * columns a warp (out_sums.h), as in decode_matmul.cu and with the same bits. Then each warp has 16
+ * experts. A block has one or two
  * groups. All weight copies are issued before griddepcontrol.wait. Bound by latency. */
 #include "cuda/decode/router.cuh"
 
@@ -151,6 +152,42 @@ static __device__ __forceinline__ void clear_expert_sum(const struct expert_sums
         *of.poison = 0;
 }
 
+/* The sum of a row's slices in column lane % 16, for one row: lanes l and l + 16 have half of the
+ * slices each. All lanes call it. */
+template <bool IS_MXFP4>
+static __device__ __forceinline__ float sum_of_slices_by_half(const float *sums)
+{
+    enum { HALF = RING_WARPS / 2 };
+    const int lane = threadIdx.x % WARP_LANES;
+    struct out_sum sum = {};
+
+#pragma unroll
+    for (int i = 0; i < HALF; i++)
+        out_sum_add(&sum, sums[(lane / TILE_ROWS * HALF + i) * TILE_ROWS + lane % TILE_ROWS],
+                    slice_unit<IS_MXFP4>());
+    sum.high += __shfl_xor_sync(ALL_LANES, sum.high, TILE_ROWS);
+    sum.low += __shfl_xor_sync(ALL_LANES, sum.low, TILE_ROWS);
+    sum.overflow |= __shfl_xor_sync(ALL_LANES, sum.overflow, TILE_ROWS);
+    return out_sum_value(sum, RING_WARPS);
+}
+
+/* The sums of the lane's column in its tokens. All lanes call it. */
+template <class SHAPE, int KIND>
+static __device__ __forceinline__ struct lane_values<KIND> lane_sums(const float *sums,
+                                                                     int n_tokens) {
+    const int lane = threadIdx.x % WARP_LANES;
+    struct lane_values<KIND> out = {
+    };
+
+#pragma unroll
+    for (int k = 0; k < lane_values<KIND>::N; k++)
+        if (KIND != ROWS_ANY)
+            out.at[k] = sum_of_slices_by_half<SHAPE::IS_MXFP4>(sums);
+        else if (k * LANE_TOKENS + lane / TILE_ROWS < n_tokens)
+            out.at[k] = sum_of_slices<SHAPE::IS_MXFP4>(sums, k *WARP_LANES + lane, 1, n_tokens);
+    return out;
+}
+
 /* The group's tile of the output matrix. */
 template <class SHAPE>
 static __device__ __forceinline__ struct out_tile out_tile_of(const struct decode_matrix &w,
@@ -198,7 +235,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
     struct expert_part expert = {};
     uint4 router = make_uint4(0, 0, 0, 0);
 
-    ring_begin(&ring, (char *)shared + group * SHAPE::BYTES, walk, 1, n_units);
+    ring_begin(&ring, (char *)shared + group * SHAPE::BYTES, walk, 1, n_units, p.slice_units);
     struct rows_ready ready = ready_rows(p.rows, 0, n_tokens, n_units);
 
     if (is_routing)
@@ -229,6 +266,8 @@ static __global__ void __maxnreg__(registers_of(KIND))
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
     store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
+    const struct lane_values<KIND> sum = lane_sums<SHAPE, KIND>(sums, n_tokens);
+
     if (KIND != ROWS_ANY)
         before.at[0] = with_expert_part(before.at[0], expert);
 
@@ -237,9 +276,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
-            updated.at[k] =
-                before.at[k] +
-                (sum_of_warps<SHAPE::IS_MXFP4>(sums, k * WARP_LANES + lane, 1, n_tokens) + bias);
+            updated.at[k] = before.at[k] + (sum.at[k] + bias);
             if (warp == RING_WARPS - 1)
                 x[k * LANE_TOKENS * p.out_width] = updated.at[k];
             if (KIND != ROWS_ANY && warp == RING_WARPS - 1 && o.expert.sums != NULL)
@@ -282,8 +319,8 @@ static bool launch_shape(struct launch_list *list, const struct decode_out *o)
 
 bool launch_decode_out(struct launch_list *list, const struct decode_out *o)
 {
-    return o->p.is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>, GROUPS_MXFP4>(list, o)
-                         : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>, 1>(list, o);
+    return o->p.is_mxfp4 ? launch_shape<sliced_shape<DTYPE_MXFP4, 1, 1, 8>, GROUPS_MXFP4>(list, o)
+                         : launch_shape<sliced_shape<DTYPE_BF16, 1, 1, 4>, 1>(list, o);
 }
 
 /* ---- x += the sums of the experts, if no other kernel adds them ---- */

@@ -9,8 +9,9 @@
  *
  * Order of sums: a block of 32 columns is a sum of its own, from zero: two wgmmas, which give the
  * bits of two mma.sync.m16n8k16. It is multiplied by the block scale and added to the sum of an
- * eighth (units e, e + 8, ...) or, in the down product, of a slice (expert_sums.h) in order. A
- * group walks its row eighth by eighth, so the sums of an item are complete in its registers.
+ * eighth (units e, e + 8, ...) or, in attn_out and the down product, of a slice (out_sums.h,
+ * expert_sums.h) in order. A group walks its row eighth by eighth or slice by slice, so the sums of
+ * an item are complete in its registers.
  *
  * A class ITEMS says what an item is:
  *     int first, end;                          the items of this block
@@ -135,36 +136,42 @@ template <class SHAPE> static __device__ __forceinline__ void debug_consumed(con
 
 /* ---- the order of units: by eighths (e, e + 8, ...), or in order (slices) ---- */
 
+enum row_sums {
+    SUMS_OF_EIGHTHS,      /* float32 */
+    SUMS_OF_OUT_SLICES,   /* of attn_out: out_sums.h */
+    SUMS_OF_EXPERT_SLICES /* of the down product: expert_sums.h */
+};
+
 struct unit_walk {
     int unit, first, left; /* left: units of the eighth or slice, including this one */
 };
 
-template <bool BY_EIGHTHS>
+template <int KIND>
 static __device__ __forceinline__ void begin_part(struct unit_walk *w, int n_units, int width)
 {
-    w->left =
-        BY_EIGHTHS ? (n_units - w->first + EIGHTHS - 1) / EIGHTHS : min(width, n_units - w->unit);
+    w->left = KIND == SUMS_OF_EIGHTHS ? (n_units - w->first + EIGHTHS - 1) / EIGHTHS
+                                      : min(width, n_units - w->unit);
 }
 
-template <bool BY_EIGHTHS>
+template <int KIND>
 static __device__ __forceinline__ struct unit_walk begin_units(int n_units, int width)
 {
     struct unit_walk w = {};
 
-    begin_part<BY_EIGHTHS>(&w, n_units, width);
+    begin_part<KIND>(&w, n_units, width);
     return w;
 }
 
 /* Advances by a unit; returns whether a part ended with the last one. */
-template <bool BY_EIGHTHS>
+template <int KIND>
 static __device__ __forceinline__ bool next_unit(struct unit_walk *w, int n_units, int width)
 {
     const bool is_end = --w->left == 0;
 
-    w->unit += BY_EIGHTHS ? (int)EIGHTHS : 1;
+    w->unit += KIND == SUMS_OF_EIGHTHS ? (int)EIGHTHS : 1;
     if (is_end) {
-        w->unit = BY_EIGHTHS ? ++w->first : w->unit;
-        begin_part<BY_EIGHTHS>(w, n_units, width);
+        w->unit = KIND == SUMS_OF_EIGHTHS ? ++w->first : w->unit;
+        begin_part<KIND>(w, n_units, width);
     }
     return is_end;
 }
@@ -190,7 +197,7 @@ bulk_load_policy(uint32_t to, const void *from, uint32_t n_bytes, uint32_t barri
 }
 
 /* Warp w copies the units of rows w, w + 4, ... of an item; the last one also copies the tokens. */
-template <bool BY_EIGHTHS, class SHAPE, class ITEMS>
+template <int KIND, class SHAPE, class ITEMS>
 static __device__ void produce(ITEMS items, const struct ring_source &from, struct stages s,
                                int warp)
 {
@@ -200,7 +207,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
         (SHAPE::GROUPS - warp + GROUP_WARPS - 1) / GROUP_WARPS * (uint32_t)MXFP4_UNIT_BYTES;
 
     for (int item = items.first; item < items.end; item++) {
-        struct unit_walk walk = begin_units<BY_EIGHTHS>(from.n_units, from.width);
+        struct unit_walk walk = begin_units<KIND>(from.n_units, from.width);
 
         items.begin(item);
         const char *tokens = items.tokens();
@@ -233,7 +240,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
                     bulk_load_policy(to + (warp + GROUP_WARPS) * MXFP4_UNIT_BYTES,
                                      row + to_second + walk.unit * MXFP4_UNIT_BYTES,
                                      MXFP4_UNIT_BYTES, full, from.policy);
-                (void)next_unit<BY_EIGHTHS>(&walk, from.n_units, from.width);
+                (void)next_unit<KIND>(&walk, from.n_units, from.width);
             }
             next_stage<SHAPE>(&s);
         }
@@ -333,35 +340,40 @@ static __device__ __forceinline__ void end_unit(float (&acc)[SHAPE::SUMS],
 }
 
 /* The sums of an item: floats of eighths, integers of slices. */
-template <bool BY_EIGHTHS, class SHAPE> struct item_sums {
-    float acc[SHAPE::SUMS];                      /* of the current eighth or slice */
-    float eighths[BY_EIGHTHS ? SHAPE::SUMS : 1]; /* of those before it */
-    int32_t slices[BY_EIGHTHS ? 1 : SHAPE::SUMS];
+template <int KIND, class SHAPE> struct item_sums {
+    float acc[SHAPE::SUMS];                                   /* of the current eighth or slice, */
+    float eighths[KIND == SUMS_OF_EIGHTHS ? SHAPE::SUMS : 1]; /* and of those before it */
+    struct out_sum out_slices[KIND == SUMS_OF_OUT_SLICES ? SHAPE::SUMS : 1];
+    int32_t expert_slices[KIND == SUMS_OF_EXPERT_SLICES ? SHAPE::SUMS : 1];
 };
 
-template <bool BY_EIGHTHS, class SHAPE>
-static __device__ __forceinline__ void end_part(struct item_sums<BY_EIGHTHS, SHAPE> *sums)
+template <int KIND, class SHAPE>
+static __device__ __forceinline__ void end_part(struct item_sums<KIND, SHAPE> *sums)
 {
 #pragma unroll
     for (int i = 0; i < SHAPE::SUMS; i++) {
-        if constexpr (BY_EIGHTHS)
+        if constexpr (KIND == SUMS_OF_EIGHTHS)
             sums->eighths[i] += sums->acc[i];
+        else if constexpr (KIND == SUMS_OF_OUT_SLICES)
+            out_sum_add(&sums->out_slices[i], sums->acc[i], slice_unit<true>());
         else
-            sums->slices[i] += shifted_partial(sums->acc[i]);
+            sums->expert_slices[i] += shifted_partial(sums->acc[i]);
         sums->acc[i] = 0.0f;
     }
 }
 
-template <bool BY_EIGHTHS, class SHAPE>
-static __device__ __forceinline__ void clear_sums(struct item_sums<BY_EIGHTHS, SHAPE> *sums)
+template <int KIND, class SHAPE>
+static __device__ __forceinline__ void clear_sums(struct item_sums<KIND, SHAPE> *sums)
 {
 #pragma unroll
     for (int i = 0; i < SHAPE::SUMS; i++) {
         sums->acc[i] = 0.0f;
-        if constexpr (BY_EIGHTHS)
+        if constexpr (KIND == SUMS_OF_EIGHTHS)
             sums->eighths[i] = 0.0f;
+        else if constexpr (KIND == SUMS_OF_OUT_SLICES)
+            sums->out_slices[i] = {};
         else
-            sums->slices[i] = 0;
+            sums->expert_slices[i] = 0;
     }
 }
 
@@ -369,7 +381,7 @@ static __device__ __forceinline__ void clear_sums(struct item_sums<BY_EIGHTHS, S
 struct consumer {
     uint32_t words_at, codes_at; /* of this lane, in stage 0 */
     uint32_t shifts;             /* of down: of the item's row */
-    int n_units, width;
+    int n_units, width;          /* width: of a slice */
 };
 
 /* The word of a unit's scales that this lane needs. */
@@ -380,26 +392,25 @@ static __device__ __forceinline__ int scales_word(int warp)
 
 template <class SHAPE>
 static __device__ __forceinline__ struct consumer consumer_of(const struct stages &s, int group,
-                                                              int warp, int n_units)
+                                                              int warp, int n_units, int width)
 {
     const uint32_t unit = s.shared + SHAPE::UNITS_AT + group * MXFP4_UNIT_BYTES;
 
     return {unit + warp * MXFP4_TILE_BYTES + threadIdx.x % WARP_LANES * LANE_BYTES,
-            unit + MXFP4_SCALES_OFFSET + scales_word(warp) * 4, 0, n_units,
-            expert_slice_width(n_units)};
+            unit + MXFP4_SCALES_OFFSET + scales_word(warp) * 4, 0, n_units, width};
 }
 
 /* sums = the group's row of units times the tokens of an item. No wgmma is under way where the loop
  * begins again: the compiler would wait for it after each instruction (C7514). */
-template <bool BY_EIGHTHS, class SHAPE>
-static __device__ __forceinline__ void multiply_row(struct item_sums<BY_EIGHTHS, SHAPE> *sums,
+template <int KIND, class SHAPE>
+static __device__ __forceinline__ void multiply_row(struct item_sums<KIND, SHAPE> *sums,
                                                     const struct consumer &c, struct stages *s)
 {
-    struct unit_walk walk = begin_units<BY_EIGHTHS>(c.n_units, c.width);
+    struct unit_walk walk = begin_units<KIND>(c.n_units, c.width);
     struct block_sums<SHAPE> d;
     struct expanded x, y;
 
-    clear_sums<BY_EIGHTHS, SHAPE>(sums);
+    clear_sums<KIND, SHAPE>(sums);
     wait_stage<SHAPE>(*s);
     expand_unit<SHAPE>(&x, *s, 0, c.words_at, c.codes_at, c.shifts);
     for (int left = c.n_units;; left -= STAGE_UNITS) {
@@ -410,8 +421,8 @@ static __device__ __forceinline__ void multiply_row(struct item_sums<BY_EIGHTHS,
         if (left > 1)
             expand_unit<SHAPE>(&y, now, 1, c.words_at, c.codes_at, c.shifts);
         end_unit<SHAPE>(sums->acc, &d, x.codes);
-        if (next_unit<BY_EIGHTHS>(&walk, c.n_units, c.width))
-            end_part<BY_EIGHTHS, SHAPE>(sums);
+        if (next_unit<KIND>(&walk, c.n_units, c.width))
+            end_part<KIND, SHAPE>(sums);
         if (left == 1) {
             release_stage<SHAPE>(now);
             break;
@@ -422,8 +433,8 @@ static __device__ __forceinline__ void multiply_row(struct item_sums<BY_EIGHTHS,
             expand_unit<SHAPE>(&x, *s, 0, c.words_at, c.codes_at, c.shifts);
         }
         end_unit<SHAPE>(sums->acc, &d, y.codes);
-        if (next_unit<BY_EIGHTHS>(&walk, c.n_units, c.width))
-            end_part<BY_EIGHTHS, SHAPE>(sums);
+        if (next_unit<KIND>(&walk, c.n_units, c.width))
+            end_part<KIND, SHAPE>(sums);
         release_stage<SHAPE>(now);
         if (left <= STAGE_UNITS)
             break;

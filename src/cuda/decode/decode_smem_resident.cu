@@ -5,9 +5,9 @@
  *
  * Work division: a block issues the copies of all its weights before griddepcontrol.wait; they stay
  * resident in shared memory, and the tokens' columns stream past them. A warp has an eighth of the
- * units, as in all kernels, and its own ring for the tokens' columns of these units. Warps
- * synchronize only for the reduction. Tiles of heads that RoPE rotates together are in the same
- * block.
+ * units, or in attn_out a slice (out_sums.h), as in all kernels, and its own ring for the tokens'
+ * columns of these units. Warps synchronize only for the reduction. Tiles of heads that RoPE
+ * rotates together are in the same block.
  *
  * Traffic: the weights once per 32 tokens, and those tokens for each block, from L2. Bound by L2
  * bandwidth and MMAs. H200, 2026-11-22, 64 rows of gpt-oss-120b: QKV 14.1 us, output projection
@@ -39,10 +39,10 @@ template <int TILES_, int STAGES_> struct resident_shape {
     };
 };
 
-/* Number of units in eighth `eighth`. */
-static inline HOST_DEVICE int units_of_eighth(int n_units, int eighth)
+/* The largest number of units of a warp. */
+static inline HOST_DEVICE int units_of_warp_max(const struct decode_gemm &p)
 {
-    return (n_units - eighth + EIGHTHS - 1) / EIGHTHS;
+    return p.slice_units > 0 ? p.slice_units : (p.w[0].n_units + EIGHTHS - 1) / EIGHTHS;
 }
 
 /* Shared-memory layout: tiles (eighth, unit, tile), their scales in that order, the rings, and the
@@ -52,9 +52,10 @@ struct smem_layout {
 };
 
 template <class H>
-static inline HOST_DEVICE struct smem_layout smem_layout_of(int n_units, bool is_heads)
+static inline HOST_DEVICE struct smem_layout smem_layout_of(const struct decode_gemm &p,
+                                                            bool is_heads)
 {
-    const int n_tiles = EIGHTHS * units_of_eighth(n_units, 0) * H::TILES;
+    const int n_tiles = EIGHTHS * units_of_warp_max(p) * H::TILES;
     struct smem_layout r;
 
     r.scales_at = n_tiles * MXFP4_TILE_BYTES;
@@ -142,10 +143,15 @@ static __device__ __forceinline__ void copy_word_at(uint32_t to, const void *fro
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
+static __device__ __forceinline__ struct warp_units units_of_warp(const struct decode_gemm &p)
+{
+    return warp_units_of(p.w[0].n_units, p.slice_units, (int)threadIdx.x / WARP_LANES);
+}
+
 /* Index of the first of a warp's tiles in shared memory. */
 template <class H> static __device__ __forceinline__ int first_tile(const struct decode_gemm &p)
 {
-    return (int)threadIdx.x / WARP_LANES * units_of_eighth(p.w[0].n_units, 0) * H::TILES;
+    return (int)threadIdx.x / WARP_LANES * units_of_warp_max(p) * H::TILES;
 }
 
 /* Starts the copies of all the warp's tiles. The code is kept small: code that runs once is
@@ -155,14 +161,15 @@ static __device__ __forceinline__ void
 fill_tiles(uint32_t shared, const struct smem_layout &smem_layout, const struct decode_gemm &p,
            const struct resident_tile *tiles)
 {
-    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES;
     const int n_units = p.w[0].n_units, first = first_tile<H>(p);
+    const struct warp_units units = units_of_warp(p);
 
 #pragma unroll 1
     for (int i = 0; i < H::TILES; i++) {
         const struct resident_tile t = tiles[i];
         const unsigned char *unit =
-            p.w[t.job].units + (int64_t)(t.unit_row * n_units + warp) * MXFP4_UNIT_BYTES;
+            p.w[t.job].units + (int64_t)(t.unit_row * n_units + units.first) * MXFP4_UNIT_BYTES;
         const unsigned char *from = unit + t.tile * MXFP4_TILE_BYTES + lane * LANE_BYTES;
         const unsigned char *scales =
             unit + MXFP4_SCALES_OFFSET + t.tile * TILE_SCALES + lane * MXFP4_GROUP_SCALES_BYTES;
@@ -171,12 +178,12 @@ fill_tiles(uint32_t shared, const struct smem_layout &smem_layout, const struct 
             shared + smem_layout.scales_at + (first + i) * TILE_SCALES_BYTES + lane * TILE_SCALES;
 
 #pragma unroll 1
-        for (int u = warp; u < n_units; u += EIGHTHS) {
+        for (int u = 0; u < units.n; u++) {
             copy_evict_first(opaque_address(to), from);
             if (lane < TILE_ROWS / 2)
                 copy_word_at(scales_to, scales);
-            from += EIGHTHS * MXFP4_UNIT_BYTES;
-            scales += EIGHTHS * MXFP4_UNIT_BYTES;
+            from += units.step * MXFP4_UNIT_BYTES;
+            scales += units.step * MXFP4_UNIT_BYTES;
             to += H::TILES * MXFP4_TILE_BYTES;
             scales_to += H::TILES * TILE_SCALES_BYTES;
         }
@@ -196,7 +203,7 @@ static __device__ __forceinline__ int row_bytes_of(const struct decode_gemm &p)
 
 static __device__ __forceinline__ struct stream stream_of(const struct decode_gemm &p, int first)
 {
-    const int piece = lane_piece(), unit = (int)threadIdx.x / WARP_LANES;
+    const int piece = lane_piece(), unit = units_of_warp(p).first;
 
     return stream{(first + lane_token()) * row_bytes_of(p) +
                       (unit * UNIT_PIECES + piece) * LANE_BYTES,
@@ -218,7 +225,7 @@ static __device__ __forceinline__ void fill_tokens(struct stream *s, const struc
             copy_at(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES, from);
         from += TOKENS_AT_ONCE * row_bytes_of(p);
     }
-    s->from += EIGHTHS * UNIT_COLUMNS * 2;
+    s->from += (p.slice_units > 0 ? 1 : EIGHTHS) * UNIT_COLUMNS * 2;
 }
 
 static __device__ __forceinline__ void fill_cos_sin(uint32_t to, const struct decode_gemm &p,
@@ -258,7 +265,9 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
 
         if (t.is_there && row < p.w[t.job].n_rows && token < n_tokens)
             p.out[t.job][(int64_t)(first + token) * p.out_width[t.job] + row] =
-                sum_of_eighths<H::TILES, COLS, true>(sums, token, i) + tile_table.biases[i];
+                (p.slice_units > 0 ? columns_of_slices<H::TILES, COLS, true>(sums, token, i)
+                                   : sum_of_eighths<H::TILES, COLS, true>(sums, token, i)) +
+                tile_table.biases[i];
     }
 }
 
@@ -301,9 +310,9 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
         uint4 shared[]; /* aligned to cache lines: otherwise the copies are slower */
     __shared__ struct resident_table<H> tile_table;
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int n_groups = (p.n_tokens + TOKENS - 1) / TOKENS, n_units = p.w[0].n_units;
+    const int n_groups = (p.n_tokens + TOKENS - 1) / TOKENS, n_units = units_of_warp(p).n;
     const int share = (int)blockIdx.x / n_groups, first = (int)blockIdx.x % n_groups * TOKENS;
-    const struct smem_layout smem_layout = smem_layout_of<H>(n_units, IS_HEADS);
+    const struct smem_layout smem_layout = smem_layout_of<H>(p, IS_HEADS);
     const uint32_t base = (uint32_t)__cvta_generic_to_shared(shared);
     const uint32_t ring = base + smem_layout.rings_at + warp * RING_BYTES;
     uint32_t tiles_at = first_tile<H>(p) * MXFP4_TILE_BYTES + lane * LANE_BYTES, slot = ring;
@@ -321,20 +330,20 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     pdl_launch_dependents();
 #pragma unroll
     for (int i = 0; i < H::STAGES; i++) {
-        if (warp + i * EIGHTHS < n_units)
+        if (i < n_units)
             fill_tokens(&stream, p, ring + i * UNIT_TOKENS_BYTES, n_tokens - lane_token());
         if (IS_HEADS && i == 0)
             fill_cos_sin(base + smem_layout.rotations_at, p, first, n_tokens);
         copy_commit();
     }
-    for (int unit = warp; unit < n_units; unit += EIGHTHS) {
+    for (int unit = 0; unit < n_units; unit++) {
         copy_wait<H::STAGES - 1>();
         __syncwarp();
         multiply_tiles<H::TILES, COLS, TILE_SCALES_BYTES>(
             acc, base + tiles_at, base + smem_layout.scales_at + next_scales(tiles_at),
             slot + lane * LANE_BYTES);
         __syncwarp();
-        if (unit + H::STAGES * EIGHTHS < n_units)
+        if (unit + H::STAGES < n_units)
             fill_tokens(&stream, p, slot, n_tokens - lane_token());
         copy_commit();
         tiles_at += H::TILES * MXFP4_TILE_BYTES;
@@ -363,8 +372,7 @@ static bool launch(struct launch_list *list, const struct decode_gemm *p)
 
     return n_blocks <= n_processors &&
            decode_launch<smem_resident_kernel<H, IS_HEADS>>(
-               list, dim3((unsigned)n_blocks),
-               smem_layout_of<H>(p->w[0].n_units, IS_HEADS).size_bytes, *p);
+               list, dim3((unsigned)n_blocks), smem_layout_of<H>(*p, IS_HEADS).size_bytes, *p);
 }
 
 bool launch_decode_smem_resident(struct launch_list *list, const struct decode_gemm *p)

@@ -97,7 +97,8 @@ struct matmul {
     const float *x;        /* rows with the weights' number of columns, in floats */
     const int32_t *gather; /* token i is row gather[i * gather_stride] of x; NULL: row i */
     int gather_stride;
-    bool is_exact; /* inputs in three BF16 terms: float32 but for the last bit */
+    bool is_exact;   /* inputs in three BF16 terms: float32 but for the last bit */
+    int slice_units; /* attn_out of decode rows: units of a slice (common/out_sums.h); 0: eighths */
     /* With experts, weights and bias are stacks. The tokens of expert e are entries [first[e],
      * first[e + 1]), which index `gather` and `out`. NULL: one matrix, all tokens. */
     const int32_t *first;

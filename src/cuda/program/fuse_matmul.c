@@ -116,7 +116,8 @@ static struct decode_gemm decode_gemm_of(const struct matmul *m)
     struct decode_gemm p = {.n_jobs = m->n_jobs,
                             .n_tokens = m->n_tokens,
                             .n_live = m->n_live,
-                            .is_mxfp4 = m->w[0].dtype == DTYPE_MXFP4};
+                            .is_mxfp4 = m->w[0].dtype == DTYPE_MXFP4,
+                            .slice_units = m->slice_units};
 
     for (int i = 0; i < m->n_jobs; i++) {
         p.w[i] = matrix_of(&m->w[i]);

@@ -6,7 +6,14 @@
  * kernel per op. If the table has DECODE_OUT or DECODE_ROUTE for the GPU, the norm after attn_out
  * uses partial sums (partial_norm.cuh) in every kernel, so that bits do not depend on the number of
  * rows. */
+#include "cuda/common/out_sums.h"
 #include "cuda/program/fuse_internal.h"
+
+/* Units of a slice of the sum over columns (common/out_sums.h). */
+static int out_slice_units_of(const struct attn_out_args *a)
+{
+    return out_slice_units((int)units_of(a->att.dim[1], UNIT_COLUMNS), a->n_slices);
+}
 
 static struct decode_matmul out_matmul(const struct fuse *f, const struct attn_out_args *a)
 {
@@ -19,6 +26,7 @@ static struct decode_matmul out_matmul(const struct fuse *f, const struct attn_o
         .n_tokens = f->n_rows,
         .n_live = f->n_live,
         .is_mxfp4 = a->wo.dtype == DTYPE_MXFP4,
+        .slice_units = out_slice_units_of(a),
     };
 }
 
@@ -144,6 +152,7 @@ int fuse_attn_out(struct fuse *f, int i)
     struct matmul m = {.n_tokens = f->n_rows, .n_live = f->n_live};
 
     op_args(f, i, &args);
+    m.slice_units = out_slice_units_of(a);
     if (takes_out(f, a)) {
         if (is_stage(f, i + 1, STAGE_residual_rmsnorm)) {
             op_args(f, i + 1, &next);
