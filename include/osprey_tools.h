@@ -114,6 +114,18 @@ typedef void osp_describe_fn(void *ctx, const char *key, const char *text);
 OSP_API enum osp_status osp_device_describe(const struct osp_model_options *opt,
                                             osp_describe_fn *put, void *ctx);
 
+/* A link from one GPU of this host to another, measured. */
+struct osp_gpu_link {
+    int from, to; /* CUDA's numbers of the GPUs */
+    bool has_peer_access;
+    double bytes_per_s;    /* of copies of 64 MiB, in that direction; 0: they failed */
+    double push_latency_s; /* of a write that the other GPU's kernel sees; 0: no peer access */
+};
+/* Measures the links between all GPUs of this host, which takes about a second for each pair.
+ * *n_gpus receives their number, *n the number of links. OSP_ENOTFOUND: there is no plug-in for
+ * GPUs; OSP_EDEVICE: it cannot run here; the message says why. */
+OSP_API enum osp_status osp_gpu_links(struct osp_gpu_link *out, int n_max, int *n_gpus, int *n);
+
 /* An option that belongs to one device, for osp_model_options.device_options. Strings live until
  * the process ends. */
 struct osp_device_option_info {
@@ -187,6 +199,8 @@ OSP_API void osp_quality_close(struct osp_quality *q);
 OSP_API bool osp_hub_name_is(const char *word);
 /* Whether the environment forbids to use the network (HF_HUB_OFFLINE). */
 OSP_API bool osp_hub_is_offline(void);
+/* The cache folder: `cache`, or that of the environment if it is NULL. To osp_free(). */
+OSP_API char *osp_hub_cache(const char *cache);
 
 /* A file of a plan. */
 struct osp_pull_file {

@@ -88,6 +88,14 @@ struct stage_cost {
     double bytes, flops;
 };
 
+/* A link from one device of this host to another, measured. */
+struct device_link {
+    int32_t from, to;        /* numbers of the devices */
+    int32_t has_peer_access; /* 1: kernels of `from` reach the memory of `to` */
+    double bytes_per_s;      /* of large copies; 0: they failed */
+    double push_latency_s;   /* of a write that the other device's kernel sees; 0: no peer access */
+};
+
 /* A kernel of a step that the device has recorded. */
 struct kernel_use {
     char name[96];
@@ -160,6 +168,9 @@ struct backend_ops {
     /* Measures the device's peak rates, between steps. OSP_EUNSUPPORTED: the device computes with
      * host threads, which base/probe.h measures. */
     enum osp_status (*probe)(struct backend *be, struct probe *out);
+    /* Measures the links between all devices of this kind, without an open backend. At most n_max
+     * are measured. NULL: there is one device. */
+    enum osp_status (*links)(struct device_link *out, int n_max, int *n_devices, int *n);
     /* Costs since open(), one entry for each stage; returns their number (at most n_max). */
     int (*costs)(const struct backend *be, struct stage_cost *out, int n_max);
 };

@@ -612,6 +612,16 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
                                                                                                    \
         return device_ops_##device(&ops) == OSP_OK ? ops->step_bytes(shape) : 0;                   \
     }                                                                                              \
+    static enum osp_status links_##device(struct device_link *out, int n_max, int *n_devices,      \
+                                          int *n)                                                  \
+    {                                                                                              \
+        const struct backend_ops *ops;                                                             \
+        const enum osp_status st = device_ops_##device(&ops);                                      \
+                                                                                                   \
+        *n_devices = 1;                                                                            \
+        *n = 0;                                                                                    \
+        return st != OSP_OK || ops->links == NULL ? st : ops->links(out, n_max, n_devices, n);     \
+    }                                                                                              \
     static enum osp_status open_##device(struct backend **out, const struct backend_options *opt)  \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -643,6 +653,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .describe = checked_describe,                                             \
                          .kernels = checked_kernels,                                               \
                          .probe = checked_probe,                                                   \
+                         .links = links_##device,                                                  \
                          .compile = checked_compile,                                               \
                          .release_program = checked_release_program,                               \
                          .run = checked_run,                                                       \

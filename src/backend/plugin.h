@@ -8,7 +8,7 @@
 #include "backend/batch.h"
 #include "base/log.h"
 
-enum { PLUGIN_VERSION = 6 };
+enum { PLUGIN_VERSION = 7 };
 
 /* Functions of the program that the plug-in uses. */
 struct plugin_host {
@@ -26,6 +26,7 @@ struct plugin_host {
     X(step_shape)                                                                                  \
     X(device_memory)                                                                               \
     X(device_info)                                                                                 \
+    X(device_link)                                                                                 \
     X(sampled)                                                                                     \
     X(kernel_use)                                                                                  \
     X(probe)                                                                                       \

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/checked.h"
 #include "base/memory.h"
 #include "engine/device_settings.h"
 #include "engine/memory/kv_dtype.h"
@@ -113,6 +114,25 @@ enum osp_status osp_device_describe(const struct osp_model_options *opt, osp_des
     ops->describe(be, put, ctx);
     ops->close(be);
 out:
+    return st;
+}
+
+enum osp_status osp_gpu_links(struct osp_gpu_link *out, int n_max, int *n_gpus, int *n)
+{
+    const struct backend_ops *ops = backend_find("cuda");
+    struct device_link *links = NULL;
+    enum osp_status st;
+
+    *n_gpus = 0;
+    *n = 0;
+    TRY(ops != NULL ? OSP_OK : device_check(DEVICE_cuda)); /* the same failure, with its code */
+    TRY(mem_try_array(&links, (size_t)n_max, sizeof *links, "list of links"));
+    TRY(ops->links(links, n_max, n_gpus, n));
+    for (int i = 0; i < *n; i++)
+        out[i] = (struct osp_gpu_link){links[i].from, links[i].to, links[i].has_peer_access != 0,
+                                       links[i].bytes_per_s, links[i].push_latency_s};
+out:
+    free(links);
     return st;
 }
 

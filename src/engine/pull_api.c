@@ -21,6 +21,11 @@ bool osp_hub_is_offline(void)
     return hub_is_offline();
 }
 
+char *osp_hub_cache(const char *cache)
+{
+    return hub_cache_folder(cache);
+}
+
 /* ---- pull ---- */
 
 struct pull {

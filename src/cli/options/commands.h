@@ -9,6 +9,7 @@
     X(serve)                                                                                       \
     X(chat)                                                                                        \
     X(status)                                                                                      \
+    X(doctor)                                                                                      \
     X(pull)                                                                                        \
     X(validate)                                                                                    \
     X(quantize)                                                                                    \

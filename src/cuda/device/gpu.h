@@ -141,4 +141,7 @@ void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx);
 /* probe.c */
 CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);
 
+/* links.c */
+CHECKED enum osp_status gpu_links(struct device_link *out, int n_max, int *n_devices, int *n);
+
 #endif

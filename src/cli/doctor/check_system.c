@@ -1,0 +1,136 @@
+/* CPUs and limits of the process. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "base/file.h"
+#include "base/pool.h"
+#include "cli/doctor/checks.h"
+#include "cli/doctor/host_file.h"
+
+enum {
+    FILES_MIN = 4096, /* one for each connection, with room for shards of a checkpoint */
+    SHM_GIB_MIN = 1   /* NCCL and the ranks of a host exchange through it; Docker gives 64 MB */
+};
+
+static void check_kernel(struct findings *f)
+{
+    struct utsname name;
+
+    if (uname(&name) == 0)
+        finding_add(f, FINDING_good, "kernel", "%s %s on %s", name.sysname, name.release,
+                    name.machine);
+}
+
+static void check_cpus(struct findings *f)
+{
+    const long n_online = sysconf(_SC_NPROCESSORS_ONLN);
+    const int n_usable = pool_usable_cpus();
+
+    if (n_usable < 2) {
+        finding_add(f, FINDING_slow, "CPUs", "%d of %ld usable, at least 2 expected", n_usable,
+                    n_online);
+        finding_advise(f, "give the container or the unit more CPUs: the server's threads wait "
+                          "for the thread that drives the GPU");
+    } else
+        finding_add(f, FINDING_good, "CPUs", "%d of %ld usable", n_usable, n_online);
+}
+
+/* "powersave" keeps the lowest frequency, except with drivers whose hardware chooses. */
+static void check_governor(struct findings *f, const char *root)
+{
+    static const char FOLDER[] = "/sys/devices/system/cpu/cpu0/cpufreq";
+    struct host_line governor, driver;
+
+    if (!host_line(&governor, root, "%s/scaling_governor", FOLDER)) {
+        finding_add(f, FINDING_untested, "CPU frequency", "the kernel does not control it");
+        return;
+    }
+    (void)host_line(&driver, root, "%s/scaling_driver", FOLDER);
+    if (strcmp(governor.text, "powersave") == 0 && strstr(driver.text, "pstate") == NULL) {
+        finding_add(f, FINDING_slow, "CPU frequency",
+                    "governor powersave: always the lowest frequency; performance expected");
+        finding_advise(f, "sudo cpupower frequency-set -g performance");
+    } else
+        finding_add(f, FINDING_good, "CPU frequency", "governor %s", governor.text);
+}
+
+/* The server raises its soft limit to the hard one. */
+static void check_files(struct findings *f)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < FILES_MIN) {
+        finding_add(f, FINDING_broken, "open files",
+                    "at most %llu, at least %d expected: connections will be refused",
+                    (unsigned long long)limit.rlim_max, FILES_MIN);
+        finding_advise(f, "raise the hard limit: ulimit -Hn, LimitNOFILE= of the unit, or "
+                          "docker run --ulimit nofile=65536");
+    } else
+        finding_add(f, FINDING_good, "open files", "at most %llu",
+                    (unsigned long long)limit.rlim_max);
+}
+
+/* RDMA registers memory, which locks it. */
+static void check_locked(struct findings *f, const char *root)
+{
+    const bool has_rdma = host_exists(root, "/sys/class/infiniband");
+    struct rlimit limit;
+    char text[16];
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+        return;
+    format_bytes(text, (double)limit.rlim_cur);
+    if (limit.rlim_cur == RLIM_INFINITY)
+        finding_add(f, FINDING_good, "locked memory", "no limit");
+    else if (has_rdma) {
+        finding_add(f, FINDING_broken, "locked memory",
+                    "at most %s; the RDMA devices of this host need memory without a limit", text);
+        finding_advise(f, "ulimit -l unlimited, LimitMEMLOCK=infinity of the unit, or docker run "
+                          "--ulimit memlock=-1");
+    } else
+        finding_add(f, FINDING_good, "locked memory", "at most %s, which only RDMA would need",
+                    text);
+}
+
+static void check_shared(struct findings *f)
+{
+    struct statvfs s;
+    char text[16];
+    double n_bytes;
+
+    if (statvfs("/dev/shm", &s) != 0) {
+        finding_add(f, FINDING_broken, "shared memory", "/dev/shm: %s", strerror(errno));
+        finding_advise(f, "mount a tmpfs there: worker processes and ranks exchange through it");
+        return;
+    }
+    n_bytes = (double)s.f_blocks * (double)s.f_frsize;
+    format_bytes(text, n_bytes);
+    if (n_bytes < (double)SHM_GIB_MIN * (1 << 30)) {
+        finding_add(f, FINDING_slow, "shared memory",
+                    "/dev/shm has %s, at least %d GiB expected for ranks and NCCL", text,
+                    SHM_GIB_MIN);
+        finding_advise(f, "docker run --shm-size 2g, or an emptyDir with medium: Memory at "
+                          "/dev/shm; one GPU without ranks needs less");
+    } else
+        finding_add(f, FINDING_good, "shared memory", "/dev/shm has %s", text);
+}
+
+void check_system(struct findings *f, const char *root)
+{
+    f->group = "system";
+    check_kernel(f);
+    check_cpus(f);
+    check_governor(f, root);
+    check_files(f);
+    check_locked(f, root);
+    check_shared(f);
+}
