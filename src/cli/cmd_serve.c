@@ -180,6 +180,7 @@ static void log_model(const struct osp_model_info *info)
     log_put_int(&f, "weight_bytes", (int64_t)info->weight_bytes);
     log_put_int(&f, "kv_cache_bytes", (int64_t)info->kv_cache_bytes);
     log_put_text(&f, "kv_cache_dtype", info->kv_cache_dtype);
+    log_put_int(&f, "replicas", info->n_replicas);
     log_put_int(&f, "context_tokens", info->context_tokens_max);
     log_put_decimal(&f, "load_seconds", info->load_seconds);
     log_event(LOG_INFO, "model loaded", &f);
@@ -188,7 +189,7 @@ static void log_model(const struct osp_model_info *info)
 static void print_model(const struct serve_args *args, const struct osp_model *model)
 {
     struct osp_model_info info;
-    char weights[16], cache[16];
+    char weights[16], cache[16], replicas[48] = "";
 
     if (args->quiet)
         return;
@@ -197,11 +198,13 @@ static void print_model(const struct serve_args *args, const struct osp_model *m
         log_model(&info);
         return;
     }
+    if (info.n_replicas > 1)
+        snprintf(replicas, sizeof replicas, ", %d replicas, each with", info.n_replicas);
     fprintf(
         stderr,
-        "%s on %s: %s of weights, up to %s of KV cache (%s), context length %d tokens, loaded in "
+        "%s on %s%s: %s of weights, up to %s of KV cache (%s), context length %d tokens, loaded in "
         "%.1f s\n",
-        info.name, info.device, format_bytes(weights, (double)info.weight_bytes),
+        info.name, info.device, replicas, format_bytes(weights, (double)info.weight_bytes),
         format_bytes(cache, (double)info.kv_cache_bytes), info.kv_cache_dtype,
         info.context_tokens_max, info.load_seconds);
 }
@@ -342,6 +345,7 @@ static const struct command_example EXAMPLES[] = {
     {"osprey serve gpt-oss-20b --port 8080 -c 32768 -np 4", "serve a checkpoint, with limits"},
     {"osprey serve gpt-oss-120b --tensor-parallel-size 2 --hosts a,b",
      "divide a model among two hosts"},
+    {"osprey serve gpt-oss-20b --data-parallel-size 2", "two replicas on two GPUs"},
     {"OSPREY_API_KEY=secret osprey serve --host 0.0.0.0", "serve the network, with an API key"},
     {NULL, NULL},
 };

@@ -29,6 +29,11 @@ struct engine_ops {
     void (*get_stats)(struct osp_engine *e, struct osp_engine_stats *out);
     void (*get_metrics)(struct osp_engine *e, struct osp_engine_metrics *out);
     void (*get_health)(struct osp_engine *e, struct osp_engine_health *out);
+    /* Of engines with several replicas, for replica 0 <= i < n_replicas(); otherwise NULL. */
+    int (*n_replicas)(struct osp_engine *e);
+    void (*get_replica_stats)(struct osp_engine *e, int i, struct osp_engine_stats *out);
+    void (*get_replica_metrics)(struct osp_engine *e, int i, struct osp_engine_metrics *out);
+    void (*get_replica_health)(struct osp_engine *e, int i, struct osp_engine_health *out);
 };
 extern const struct engine_ops local_engine_ops; /* engine_local.c */
 

@@ -53,6 +53,7 @@ struct model_part {
 
 struct engine_ops;
 struct worker_client;
+struct replicas;
 struct completion_cache;
 
 /* Immutable after opening except its last members. Only the thread of the engine that has claimed
@@ -61,6 +62,7 @@ struct osp_model {
     char *name, *path;
     struct model *model;
     struct worker_client *worker_client; /* the worker process that holds the model, or NULL */
+    struct replicas *replicas;           /* the worker processes, if there are several, or NULL */
     const struct engine_ops *engine_ops; /* of its engine; NULL: local_engine_ops */
     struct tokenizer *tokenizer;         /* NULL in a worker */
     bool is_in_worker;                   /* in a worker's process: `model` is NULL */

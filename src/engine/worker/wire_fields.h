@@ -48,6 +48,8 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     TEXT(rank_hosts)                                                                               \
     TEXT(rank_address)                                                                             \
     VALUE(int, local_ranks)                                                                        \
+    VALUE(int, data_parallel_size)                                                                 \
+    VALUE(int, data_parallel_rank)                                                                 \
     HERE(const struct osp_device_option *, device_options)                                         \
     HERE(int, n_device_options)
 
