@@ -305,6 +305,16 @@ struct osp_engine_options {
      * client finds a free slot. 0: no limit; at most OSP_SLOT_SHARE_MAX. */
     int client_slot_share;
     struct osp_speculative speculative;
+    /* Which blocks of the prefix cache come and go is published over ZeroMQ, in vLLM's format
+     * (docs/kv-events.md). Endpoint of the PUB socket; NULL: nothing is published. Replica i of
+     * several has the port that is i higher. The strings are borrowed until the engine is
+     * closed. */
+    const char *kv_events_endpoint;
+    const char *kv_events_replay_endpoint; /* of the ROUTER socket; NULL: none */
+    const char *kv_events_topic;           /* first frame of each message; NULL: "" */
+    int kv_events_buffer_steps;            /* batches that can be replayed; 0: 10,000 */
+    int kv_events_hwm;       /* messages that wait for a slow subscriber; 0: 100,000 */
+    int kv_events_queue_max; /* batches that wait to be sent; 0: 100,000 */
 };
 
 /* Borrows the model until the engine is closed. `opt` may be NULL. */
@@ -330,6 +340,8 @@ enum osp_engine_state {
 };
 OSP_API const char *osp_engine_state_text(enum osp_engine_state state);
 
+enum { OSP_BLOCK_TOKENS = 64 }; /* of a page of the KV cache */
+
 enum { OSP_REASON_BYTES = 256 };
 
 struct osp_engine_health {
@@ -351,13 +363,15 @@ struct osp_engine_stats {
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_requests_done;
     /* Used by requests; used only by the prefix cache; all */
     int pages_used, pages_cached, pages_total;
+    int pages_full; /* of all: pages of full-attention layers, which are the blocks of KV events */
     int64_t n_cached_tokens; /* prompt tokens found in the prefix cache, not computed */
     /* Preempted requests; pages swapped to host memory for that; rows recomputed. */
     int64_t n_preemptions, n_swapped_pages, n_rows_again;
     /* Total of all steps; the part from each start on the device to its results; and the part from
      * there to the next start while there was work. */
     double steps_seconds, device_seconds, device_idle_seconds;
-    int n_seqs_max; /* sequences that can run together */
+    int n_seqs_max;                                  /* sequences that can run together */
+    int64_t n_kv_event_batches, n_kv_events_dropped; /* published; changes that did not fit */
     struct osp_draft_stats drafts;
 };
 OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);

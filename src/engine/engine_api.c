@@ -15,6 +15,8 @@ enum {
         65536 /* beyond this, clients should wait: each holds its prompt's tokens */
 };
 
+static_assert((int)OSP_BLOCK_TOKENS == (int)PAGE_TOKENS, "osprey.h states the size of a page");
+
 enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
                               const struct osp_request_options *opt)
 {

@@ -552,6 +552,7 @@ static enum osp_status open_model(struct osp_model **out, const struct osp_model
     if (text != NULL)
         m->text = *text;
     m->part = part;
+    m->data_parallel_rank = opt->data_parallel_rank;
     TRY(worker_is_wanted(&is_in_worker, opt));
     is_in_worker |= text == NULL && (ranks_wanted(opt) > 1 || replicas_wanted(opt) > 1);
     if (text == NULL)

@@ -95,6 +95,11 @@ static double share(double part, double whole)
       f->stats.device_seconds)                                                                     \
     X("osprey:device_idle_seconds_total", "counter",                                               \
       "Time without a step on the device although there was work.", f->stats.device_idle_seconds)  \
+    X("osprey:kv_event_batches_total", "counter", "Batches published by --kv-events-config.",      \
+      f->stats.n_kv_event_batches)                                                                 \
+    X("osprey:kv_events_dropped_total", "counter",                                                 \
+      "Changes of the prefix cache that were not published, as the queue was full.",               \
+      f->stats.n_kv_events_dropped)                                                                \
     X("osprey:requests_done_total", "counter", "Requests that have ended, for any reason.",        \
       f->stats.n_requests_done)                                                                    \
     X("osprey:requests_failed_total", "counter", "Requests that ended with an error.",             \
@@ -181,6 +186,20 @@ static void put_replicas(struct buf *out, const struct metrics_data *all)
         FINISH_LIST(PUT)
     }
 #undef PUT
+}
+
+/* What routers size their own tables by. */
+static void put_cache_config(struct buf *out, const struct metrics_data *all)
+{
+    put_help(out, "vllm:cache_config_info", "gauge",
+             "The prefix cache: tokens of a block, and blocks.");
+    for (const struct replica_data *f = all->replicas; f < all->replicas + all->n_replicas; f++)
+        buf_printf(out,
+                   "vllm:cache_config_info{%s,block_size=\"%d\",num_gpu_blocks=\"%d\","
+                   "cache_dtype=\"%s\",enable_prefix_caching=\"%s\"} 1\n",
+                   buf_text(&f->labels), OSP_BLOCK_TOKENS, f->stats.pages_full,
+                   all->server->info.kv_cache_dtype,
+                   all->server->opt.defaults.no_prefix_cache ? "False" : "True");
 }
 
 static void put_drafts(struct buf *out, const struct metrics_data *all)
@@ -321,6 +340,7 @@ void route_metrics(struct server *s, struct http_exchange *x, const char *name)
     read_metrics(&f, s);
     buf_init(&out, METRICS_BYTES_MAX + (size_t)(f.n_replicas - 1) * REPLICA_BYTES_MAX);
     put_replicas(&out, &f);
+    put_cache_config(&out, &f);
     put_drafts(&out, &f);
     put_server(&out, &f);
     put_ranks(&out, &f);

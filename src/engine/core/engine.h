@@ -10,6 +10,7 @@
 #include "engine/core/request.h"
 
 struct grammar_queue;
+struct kv_publisher;
 struct mask_thread;
 struct step_driver;
 
@@ -62,6 +63,7 @@ struct osp_engine {
     int64_t n_prompt_running;         /* and those of running requests that are not computed yet */
     int64_t n_refused;                /* under the lock */
     struct metrics metrics_published; /* under the lock: as of the last step */
+    struct kv_publisher *kv_events;   /* NULL: changes of the prefix cache are not published */
     /* Of the step in flight: when it began (0: no step) and when it counts as stuck. */
     _Atomic uint64_t step_begin_ns, step_limit_ns;
 
@@ -88,6 +90,7 @@ struct osp_engine {
     uint64_t step_ns;       /* time of the last step that was collected */
     uint64_t device_end_ns; /* its end by the clock of a device that queues steps */
     struct engine_drafts drafts;
+    struct prefix_log prefix_log;             /* changes since the last step */
     int n_masks_pending;                      /* requests whose mask the mask thread makes */
     bool awaits_masks;                        /* every request waits for such a mask */
     bool has_updates;                         /* since the last notify */

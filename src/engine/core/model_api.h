@@ -77,7 +77,8 @@ struct osp_model {
     struct device_settings device_settings; /* used while the model is opened */
     struct device_info device;
     double load_seconds;
-    atomic_bool claimed; /* by an engine */
+    atomic_bool claimed;    /* by an engine */
+    int data_parallel_rank; /* of this process, among replicas */
     pthread_mutex_t costs_lock;
     struct stage_cost costs[STAGE_COSTS_MAX]; /* as of the last finished step */
     int n_costs;

@@ -51,6 +51,7 @@ static void get_stats(struct osp_engine *e, struct osp_engine_stats *out)
         out->pages_used += one.pages_used;
         out->pages_cached += one.pages_cached;
         out->pages_total += one.pages_total;
+        out->pages_full += one.pages_full;
     }
 }
 

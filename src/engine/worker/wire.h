@@ -14,7 +14,7 @@
 #include "engine/sched/sched.h"
 
 enum {
-    WIRE_VERSION = 12,
+    WIRE_VERSION = 13,
     FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
     WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };

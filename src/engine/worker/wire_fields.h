@@ -61,7 +61,13 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(bool, no_prefix_cache)                                                                   \
     VALUE(bool, no_async_scheduling)                                                               \
     VALUE(int, client_slot_share)                                                                  \
-    VALUE(struct osp_speculative, speculative)
+    VALUE(struct osp_speculative, speculative)                                                     \
+    TEXT(kv_events_endpoint)                                                                       \
+    TEXT(kv_events_replay_endpoint)                                                                \
+    TEXT(kv_events_topic)                                                                          \
+    VALUE(int, kv_events_buffer_steps)                                                             \
+    VALUE(int, kv_events_hwm)                                                                      \
+    VALUE(int, kv_events_queue_max)
 
 #define REQUEST_OPTION_FIELDS(TEXT, VALUE, HERE)                                                   \
     VALUE(int, tokens_max)                                                                         \

@@ -10,6 +10,8 @@ void worker_add_counts(struct osp_engine_stats *sum, const struct osp_engine_sta
     sum->n_preemptions += s->n_preemptions;
     sum->n_swapped_pages += s->n_swapped_pages;
     sum->n_rows_again += s->n_rows_again;
+    sum->n_kv_event_batches += s->n_kv_event_batches;
+    sum->n_kv_events_dropped += s->n_kv_events_dropped;
     sum->drafts.n_proposals += s->drafts.n_proposals;
     sum->drafts.n_draft_tokens += s->drafts.n_draft_tokens;
     sum->drafts.n_accepted_tokens += s->drafts.n_accepted_tokens;

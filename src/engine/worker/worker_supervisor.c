@@ -88,7 +88,8 @@ static void lose(struct worker_client *r, const char *reason)
     r->n_idle_exits = r->stats.n_steps > 0 ? 0 : r->n_idle_exits + 1;
     worker_add_counts(&r->stats_before, &r->stats);
     worker_add_metrics(&r->metrics_before, &r->metrics);
-    r->stats = (struct osp_engine_stats){.pages_total = r->stats.pages_total};
+    r->stats = (struct osp_engine_stats){.pages_total = r->stats.pages_total,
+                                         .pages_full = r->stats.pages_full};
     memset(&r->metrics, 0, sizeof r->metrics);
     r->health = (struct osp_engine_health){.state = OSP_ENGINE_OK};
     r->engine_is_open = false;
