@@ -73,6 +73,12 @@ for wanted in "$@"; do
     served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 \
         --max-queue 1024 ;;
+    replicas-120b) # needs two GPUs: twice as many streams on two replicas as on one
+        for n in 1 2; do
+            served "replicas-120b-$n" $((64 * n)) 1024 512 --device cuda --load-format dummy \
+                --shape gpt-oss-120b --mxfp4-layers all -np 64 -c 4096 --max-queue 512 \
+                --data-parallel-size "$n"
+        done ;;
     served-120b-many) served served-120b-many 256,512 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 512 --max-model-len 2304 \
         --max-queue 1024 ;;

@@ -136,6 +136,11 @@ struct osp_model_options {
      * NULL: they are started by mpirun. */
     const char *rank_address;
     int local_ranks; /* with rank_address: ranks that share this host's memory; 0: all */
+    /* Data parallelism: so many worker processes (replicas) on this host, each with the whole model
+     * on tensor_parallel_size GPUs of its own, or on an equal share of the CPUs. The engine gives
+     * each request to one of them (docs/replicas.md). At most OSP_REPLICAS_MAX; 0: 1. */
+    int data_parallel_size;
+    int data_parallel_rank; /* which of them a worker is; osp_model_open() sets it */
     /* Options that the device alone has, such as {"moe-tile", "64x128"}; osp_device_option_get() of
      * osprey_tools.h lists them. A name or value that the device does not have is refused before
      * anything is loaded. If a name occurs twice, the last value counts; a name of this list
@@ -150,10 +155,11 @@ struct osp_model_info {
     const char *device; /* human-readable name of the device */
     int n_layers, width, n_experts, n_experts_active, n_heads, n_kv_heads, vocab_size;
     int context_tokens_max;
-    int n_threads;
+    int n_threads; /* of one replica, as are the bytes */
     int64_t n_parameters, n_active_parameters, weight_bytes, kv_cache_bytes;
     double load_seconds;
     const char *kv_cache_dtype; /* "f32", "bf16", "fp8" or "int16" */
+    int n_replicas;             /* see data_parallel_size; at least 1 */
 };
 
 /* Gives the caller a model to osp_model_close(). */
@@ -281,7 +287,7 @@ struct osp_speculative {
 
 struct osp_engine_options {
     int queue_requests_max; /* queued requests before OSP_EBUSY; 0: 256 */
-    /* Called from the engine's threads, possibly from two at once, when requests have new events:
+    /* Called from the engine's threads, possibly several at once, when requests have new events:
      * at most once per step, and when a request with a grammar is accepted or refused. It must not
      * block and must not call into osprey, except for osp_model_stage_costs(). May be NULL. */
     void (*notify)(void *ctx);
@@ -299,6 +305,16 @@ struct osp_engine_options {
      * client finds a free slot. 0: no limit; at most OSP_SLOT_SHARE_MAX. */
     int client_slot_share;
     struct osp_speculative speculative;
+    /* Which blocks of the prefix cache come and go is published over ZeroMQ, in vLLM's format
+     * (docs/kv-events.md). Endpoint of the PUB socket; NULL: nothing is published. Replica i of
+     * several has the port that is i higher. The strings are borrowed until the engine is
+     * closed. */
+    const char *kv_events_endpoint;
+    const char *kv_events_replay_endpoint; /* of the ROUTER socket; NULL: none */
+    const char *kv_events_topic;           /* first frame of each message; NULL: "" */
+    int kv_events_buffer_steps;            /* batches that can be replayed; 0: 10,000 */
+    int kv_events_hwm;       /* messages that wait for a slow subscriber; 0: 100,000 */
+    int kv_events_queue_max; /* batches that wait to be sent; 0: 100,000 */
 };
 
 /* Borrows the model until the engine is closed. `opt` may be NULL. */
@@ -312,7 +328,8 @@ OSP_API bool osp_engine_alive(const struct osp_engine *engine);
 /* State of an engine. X(member, word) */
 #define OSP_ENGINE_STATE_LIST(X)                                                                   \
     X(OSP_ENGINE_OK, "ok")                                                                         \
-    X(OSP_ENGINE_WEDGED, "wedged") /* a step takes far too long, or the worker is silent */        \
+    X(OSP_ENGINE_DEGRADED, "degraded") /* some replicas are not ok, the others serve */            \
+    X(OSP_ENGINE_WEDGED, "wedged")     /* a step takes far too long, or the worker is silent */    \
     X(OSP_ENGINE_RESTARTING, "restarting") /* the device failed and is being reopened */           \
     X(OSP_ENGINE_DEAD, "dead")             /* the device failed permanently */
 
@@ -322,6 +339,8 @@ enum osp_engine_state {
 #undef OSP_ENGINE_STATE_ENUM
 };
 OSP_API const char *osp_engine_state_text(enum osp_engine_state state);
+
+enum { OSP_BLOCK_TOKENS = 64 }; /* of a page of the KV cache */
 
 enum { OSP_REASON_BYTES = 256 };
 
@@ -344,16 +363,26 @@ struct osp_engine_stats {
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_requests_done;
     /* Used by requests; used only by the prefix cache; all */
     int pages_used, pages_cached, pages_total;
+    int pages_full; /* of all: pages of full-attention layers, which are the blocks of KV events */
     int64_t n_cached_tokens; /* prompt tokens found in the prefix cache, not computed */
     /* Preempted requests; pages swapped to host memory for that; rows recomputed. */
     int64_t n_preemptions, n_swapped_pages, n_rows_again;
     /* Total of all steps; the part from each start on the device to its results; and the part from
      * there to the next start while there was work. */
     double steps_seconds, device_seconds, device_idle_seconds;
-    int n_seqs_max; /* sequences that can run together */
+    int n_seqs_max;                                  /* sequences that can run together */
+    int64_t n_kv_event_batches, n_kv_events_dropped; /* published; changes that did not fit */
     struct osp_draft_stats drafts;
 };
 OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);
+
+/* The replicas of a model with several (osp_model_options.data_parallel_size); otherwise 1. The
+ * functions for the whole engine give sums over them, or the mildest state. */
+OSP_API int osp_engine_n_replicas(const struct osp_engine *engine);
+OSP_API void osp_engine_get_replica_stats(const struct osp_engine *engine, int replica,
+                                          struct osp_engine_stats *out);
+OSP_API void osp_engine_get_replica_health(const struct osp_engine *engine, int replica,
+                                           struct osp_engine_health *out);
 
 /* Histograms, with the metric names of Prometheus. X(member, scale of its bounds, name, help) */
 #define OSP_HISTOGRAM_LIST(X)                                                                      \
@@ -399,7 +428,7 @@ struct osp_histogram {
     double sum;
 };
 
-enum { OSP_RANKS_MAX = 16 };
+enum { OSP_RANKS_MAX = 16, OSP_REPLICAS_MAX = 16 };
 
 /* A rank, since it started. */
 struct osp_rank_metrics {
@@ -421,6 +450,8 @@ struct osp_engine_metrics {
 };
 OSP_API void osp_engine_get_metrics(const struct osp_engine *engine,
                                     struct osp_engine_metrics *out);
+OSP_API void osp_engine_get_replica_metrics(const struct osp_engine *engine, int replica,
+                                            struct osp_engine_metrics *out);
 
 /* Cached token ids of earlier answers, reused when a conversation continues (docs/harmony.md). */
 struct osp_replay_stats {

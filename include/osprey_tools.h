@@ -18,6 +18,7 @@ struct osp_validate_options {
     const char *device; /* whose free memory is reported; as in osp_model_options */
     bool read_all;      /* also read every byte (detects a failing disk, fills the page cache) */
     int tensor_parallel_size; /* as in osp_model_options: memory by rank is reported */
+    int data_parallel_size;   /* likewise: the memory of one replica is reported */
     osp_progress_fn *progress;
     void *progress_ctx;
 };
@@ -44,6 +45,7 @@ struct osp_validate_report {
     int64_t kv_cache_bytes, activation_bytes, total_bytes; /* serving, with these limits */
     int64_t host_available_bytes;
     int64_t device_available_bytes; /* host memory for a device that uses it */
+    int n_replicas;                 /* on a CPU, a replica plans with its share of the memory */
     char kv_cache_dtype[16];        /* "bf16" */
     int n_ranks;                    /* 0: the model is not divided */
     struct osp_validate_rank ranks[OSP_RANKS_MAX];

@@ -34,6 +34,11 @@ double clock_lap_s(uint64_t *since_ns)
     return (double)(sim_now_ns - before_ns) * 1e-9;
 }
 
+double clock_unix_seconds(void)
+{
+    return (double)sim_now_ns * 1e-9;
+}
+
 int64_t clock_unix_s(void)
 {
     return (int64_t)(sim_now_ns / 1000000000u);

@@ -12,9 +12,10 @@ stamp=$2
 
 # One word a package; a|b: the first one that the distribution has.
 run_packages="gcc make libc6-dev pkg-config libuv1-dev libssl-dev libllhttp-dev|node-llhttp
-              libjansson-dev libedit-dev libcurl4-openssl-dev"
+              libjansson-dev libedit-dev libcurl4-openssl-dev libzmq3-dev
+              libmsgpack-c-dev|libmsgpack-dev"
 test_packages="$run_packages libcmocka-dev clang clang-format-14|clang-format python3 python3-venv
-               openssl openmpi-bin"
+               openssl openmpi-bin libzmq5"
 # The NEON kernels are also tested on other processors, by a cross compiler and an emulator.
 [ "$(uname -m)" = aarch64 ] ||
     test_packages="$test_packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"

@@ -24,6 +24,14 @@ int64_t clock_unix_s(void)
     return (int64_t)time(NULL);
 }
 
+double clock_unix_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 void clock_date_utc(char out[11])
 {
     time_t now = time(NULL);

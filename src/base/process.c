@@ -75,7 +75,7 @@ static enum osp_status set_signal_mask(posix_spawnattr_t *attributes)
                              strerror(error));
 }
 
-static enum osp_status spawn(pid_t *pid, int socket, char **argv)
+static enum osp_status spawn(pid_t *pid, int socket, char **argv, char **environment)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -90,7 +90,7 @@ static enum osp_status spawn(pid_t *pid, int socket, char **argv)
     }
     TRY(add_actions(&actions, socket));
     TRY(set_signal_mask(&attributes));
-    error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, environ);
+    error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, environment);
     if (error != 0)
         st = fail(OSP_EUNAVAILABLE,
                   "cannot start this program again as a child process (/proc/self/exe): %s",
@@ -122,10 +122,28 @@ static enum osp_status open_pair(int ends[2])
                 strerror(errno));
 }
 
-enum osp_status process_start(pid_t *pid, int *socket, const char *word)
+/* The environment with more variables, which come first and so count. The strings are borrowed. */
+static char **environment_with(const char *const *variables)
+{
+    size_t n_more = 0, n = 0;
+    char **all;
+
+    while (variables != NULL && variables[n_more] != NULL)
+        n_more++;
+    while (environ[n] != NULL)
+        n++;
+    all = mem_new((n_more + n + 1) * sizeof *all);
+    if (n_more > 0)
+        memcpy(all, variables, n_more * sizeof *all);
+    memcpy(all + n_more, environ, n * sizeof *all);
+    return all;
+}
+
+enum osp_status process_start(pid_t *pid, int *socket, const char *word,
+                              const char *const *variables)
 {
     char *argv[WORDS_MAX + 3], parent[16];
-    char *command = NULL, *last = mem_strdup(word);
+    char *command = NULL, *last = mem_strdup(word), **environment = NULL;
     size_t n_bytes;
     int ends[2] = {-1, -1}, n;
     enum osp_status st;
@@ -139,13 +157,15 @@ enum osp_status process_start(pid_t *pid, int *socket, const char *word)
     argv[n + 1] = parent;
     argv[n + 2] = NULL;
     TRY(open_pair(ends));
-    st = spawn(pid, ends[1], argv);
+    environment = environment_with(variables);
+    st = spawn(pid, ends[1], argv, environment);
     close(ends[1]);
     if (st == OSP_OK)
         *socket = ends[0];
     else
         close(ends[0]);
 out:
+    free(environment);
     free(last);
     free(command);
     return st;
@@ -187,22 +207,6 @@ static void exec_program(const char *path, char *const argv[], char *const varia
     sigprocmask(SIG_SETMASK, &none, NULL);
     execve(path, argv, variables);
     _exit(EXIT_FAILURE);
-}
-
-/* The environment with more variables, which come first and so count. The strings are borrowed. */
-static char **environment_with(const char *const *variables)
-{
-    size_t n_more = 0, n = 0;
-    char **all;
-
-    while (variables[n_more] != NULL)
-        n_more++;
-    while (environ[n] != NULL)
-        n++;
-    all = mem_new((n_more + n + 1) * sizeof *all);
-    memcpy(all, variables, n_more * sizeof *all);
-    memcpy(all + n_more, environ, n * sizeof *all);
-    return all;
 }
 
 enum osp_status process_run(pid_t *pid, char *const argv[], const char *const *variables)

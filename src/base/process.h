@@ -12,9 +12,11 @@
  * the other end of a socket pair as descriptor process_socket(). Its standard input and output are
  * /dev/null. SIGINT, SIGTERM and SIGHUP are blocked in the child until process_is_child() ignores
  * them, because only the parent handles them. Call it from a thread that lives as long as the
- * child: when that thread ends, the kernel kills the child. Returns the non-blocking socket, and
- * the pid for process_reap(). */
-CHECKED enum osp_status process_start(pid_t *pid, int *socket, const char *word);
+ * child: when that thread ends, the kernel kills the child. `variables`, up to NULL, are
+ * "NAME=value" in addition to this process's environment; NULL: none. Returns the non-blocking
+ * socket, and the pid for process_reap(). */
+CHECKED enum osp_status process_start(pid_t *pid, int *socket, const char *word,
+                                      const char *const *variables);
 
 /* In the child, before anything else: true when argv was made by process_start(word). From then on
  * the child is killed with its parent and ignores the signals that a terminal sends to both. */

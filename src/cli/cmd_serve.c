@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "cli/options/commands.h"
+#include "cli/options/kv_events_json.h"
 #include "cli/options/log_level.h"
 #include "cli/options/model_args.h"
 #include "cli/options/sampling_args.h"
@@ -21,7 +22,7 @@ struct serve_args {
     int stored, stored_age_s;
     int64_t body_bytes_max, bodies_bytes_max, answers_bytes_max, stored_bytes_max;
     struct sampling_args sampling;
-    const char *effort, *date, *template_kwargs;
+    const char *effort, *date, *template_kwargs, *kv_events;
     bool no_prefix_cache, share_prefix_cache, no_async_scheduling, core_dumps, quiet;
 };
 
@@ -118,6 +119,11 @@ static const struct option_row OPTIONS[] = {
     FLAG_ROW(T, no_async_scheduling, "no-async-scheduling", NULL,
              "schedule a step only after the step before it has ended; the output tokens are the "
              "same"),
+    TEXT_ROW(T, kv_events, "kv-events-config", NULL, "JSON",
+             "publish over ZeroMQ which blocks of the prefix cache come and go, for routers: "
+             "{\"enable_kv_cache_events\": true, \"endpoint\": \"tcp://*:5557\", "
+             "\"replay_endpoint\": \"tcp://*:5558\", \"topic\": \"\", \"buffer_steps\": 10000}; "
+             "subscribers see the tokens of all prompts (default: publish nothing)"),
     SECONDS_ROW(request_s, "request-timeout", 1,
                 "time limit for receiving a complete request "
                 "(default 10)"),
@@ -180,6 +186,7 @@ static void log_model(const struct osp_model_info *info)
     log_put_int(&f, "weight_bytes", (int64_t)info->weight_bytes);
     log_put_int(&f, "kv_cache_bytes", (int64_t)info->kv_cache_bytes);
     log_put_text(&f, "kv_cache_dtype", info->kv_cache_dtype);
+    log_put_int(&f, "replicas", info->n_replicas);
     log_put_int(&f, "context_tokens", info->context_tokens_max);
     log_put_decimal(&f, "load_seconds", info->load_seconds);
     log_event(LOG_INFO, "model loaded", &f);
@@ -188,7 +195,7 @@ static void log_model(const struct osp_model_info *info)
 static void print_model(const struct serve_args *args, const struct osp_model *model)
 {
     struct osp_model_info info;
-    char weights[16], cache[16];
+    char weights[16], cache[16], replicas[48] = "";
 
     if (args->quiet)
         return;
@@ -197,11 +204,13 @@ static void print_model(const struct serve_args *args, const struct osp_model *m
         log_model(&info);
         return;
     }
+    if (info.n_replicas > 1)
+        snprintf(replicas, sizeof replicas, ", %d replicas, each with", info.n_replicas);
     fprintf(
         stderr,
-        "%s on %s: %s of weights, up to %s of KV cache (%s), context length %d tokens, loaded in "
+        "%s on %s%s: %s of weights, up to %s of KV cache (%s), context length %d tokens, loaded in "
         "%.1f s\n",
-        info.name, info.device, format_bytes(weights, (double)info.weight_bytes),
+        info.name, info.device, replicas, format_bytes(weights, (double)info.weight_bytes),
         format_bytes(cache, (double)info.kv_cache_bytes), info.kv_cache_dtype,
         info.context_tokens_max, info.load_seconds);
 }
@@ -243,7 +252,7 @@ static struct serve_options options_of(struct serving *s)
         .stall_timeout_ms = args->stall_s * 1000,
         .shutdown_timeout_ms = args->shutdown_s * 1000,
         .queue_requests_max = args->queue,
-        .no_async_scheduling = args->no_async_scheduling,
+        .engine = {.no_async_scheduling = args->no_async_scheduling},
         .stored_responses_max = args->stored,
         .stored_bytes_max = (size_t)args->stored_bytes_max,
         .stored_age_s_max = args->stored_age_s,
@@ -264,12 +273,15 @@ static enum osp_status serve(const struct serve_args *args,
     struct serving s = {.args = args, .positional = positional};
     struct serve_options opt = options_of(&s);
     struct draft_options drafts = {.model = NULL};
+    struct kv_events_options kv_events = {.is_on = false};
     struct server *server = NULL;
     const char *path;
     enum osp_status st;
 
     TRY(draft_args_read(&drafts, &args->model.drafts));
-    opt.speculative = drafts.speculative;
+    opt.engine.speculative = drafts.speculative;
+    TRY(kv_events_read(&kv_events, args->kv_events));
+    kv_events_set(&opt.engine, &kv_events);
     TRY(model_args_path(&path, &args->model, positional, args->quiet)); /* before clients connect */
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);
@@ -279,6 +291,7 @@ out:
     draft_options_release(&drafts);
     serve_close(server);
     osp_model_close(s.model);
+    kv_events_options_release(&kv_events);
     return st;
 }
 
@@ -342,6 +355,7 @@ static const struct command_example EXAMPLES[] = {
     {"osprey serve gpt-oss-20b --port 8080 -c 32768 -np 4", "serve a checkpoint, with limits"},
     {"osprey serve gpt-oss-120b --tensor-parallel-size 2 --hosts a,b",
      "divide a model among two hosts"},
+    {"osprey serve gpt-oss-20b --data-parallel-size 2", "two replicas on two GPUs"},
     {"OSPREY_API_KEY=secret osprey serve --host 0.0.0.0", "serve the network, with an API key"},
     {NULL, NULL},
 };

@@ -21,6 +21,7 @@ static const struct option_row OPTIONS[] = {
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
     MODEL_RANK_SIZE_ROW(T, model),
+    MODEL_REPLICA_ROW(T, model),
     TEXT_ROW(T, model.options.device, "device", NULL, "NAME",
              "device to describe and check: auto, cpu or cuda (default auto)"),
     TEXT_ROW(T, model.options.cpu_features, "cpu-features", NULL, "ISA",
@@ -79,6 +80,24 @@ static void print_bytes(const char *text, int64_t n_bytes)
     printf("%-30s %s\n", text, format_bytes(human, (double)n_bytes));
 }
 
+/* A host's replicas share its memory; each GPU has its own. */
+static bool fits(const struct osp_validate_report *r)
+{
+    const bool is_on_host = r->device_available_bytes == r->host_available_bytes;
+
+    return r->total_bytes * (is_on_host ? r->n_replicas : 1) <= r->device_available_bytes;
+}
+
+static void print_replicas(const struct osp_validate_report *r)
+{
+    char one[16], all[16];
+
+    if (r->n_replicas > 1)
+        printf("%-30s %d, each with %s; together %s\n", "replicas", r->n_replicas,
+               format_bytes(one, (double)r->total_bytes),
+               format_bytes(all, (double)r->total_bytes * r->n_replicas));
+}
+
 /* The part of each rank and its memory. */
 static void print_ranks(const struct osp_validate_report *r)
 {
@@ -126,8 +145,9 @@ static void print_text(const struct osp_validate_report *r, const struct validat
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
     print_ranks(r);
+    print_replicas(r);
     validate_device_print(device);
-    puts(r->total_bytes <= r->device_available_bytes
+    puts(fits(r)
              ? "The checkpoint is complete and can be served on this machine."
              : "The checkpoint is complete, but this machine has too little free memory to serve "
                "it.");
@@ -141,6 +161,7 @@ static void print_json(const struct osp_validate_report *r, const struct validat
 #define REPORT_PRINT(member, text, kind) printf(",\"" #member "\":%" PRId64, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
+    printf(",\"n_replicas\":%d", r->n_replicas);
     print_json_ranks(r);
     validate_device_print_json(device);
     puts("}");
@@ -158,6 +179,7 @@ static enum osp_status validate(const struct validate_args *args,
         .n_batch_tokens_max = args->model.options.n_batch_tokens_max,
         .device = args->model.options.device,
         .tensor_parallel_size = args->model.options.tensor_parallel_size,
+        .data_parallel_size = args->model.options.data_parallel_size,
         .read_all = args->read_all,
         .progress = progress_show,
         .progress_ctx = &progress,
@@ -201,6 +223,7 @@ static const struct command_example EXAMPLES[] = {
      "the same of a GGUF file, its types, and every value"},
     {"osprey validate --device cuda", "describe the GPU and its kernels, and check their results"},
     {"osprey validate gpt-oss-120b --tensor-parallel-size 4", "memory of each of four ranks"},
+    {"osprey validate gpt-oss-20b --data-parallel-size 2", "memory of each of two replicas"},
     {"osprey validate gpt-oss-20b -c 131072 -np 4", "memory for four requests of maximum length"},
     {NULL, NULL},
 };

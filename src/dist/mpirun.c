@@ -23,13 +23,14 @@ enum {
 
 /* ---- the folder ---- */
 
-void mpirun_folder(char out[MPIRUN_FOLDER_BYTES], pid_t server)
+void mpirun_folder(char out[MPIRUN_FOLDER_BYTES], pid_t server, int replica)
 {
     const char *base = getenv("TMPDIR");
 
     if (base == NULL || base[0] == '\0' || strlen(base) > MPIRUN_FOLDER_BYTES / 2)
         base = "/tmp";
-    snprintf(out, MPIRUN_FOLDER_BYTES, "%s/osprey-ranks-%d-%d", base, (int)geteuid(), (int)server);
+    snprintf(out, MPIRUN_FOLDER_BYTES, "%s/osprey-ranks-%d-%d-%d", base, (int)geteuid(),
+             (int)server, replica);
 }
 
 /* Whether it is a folder of this user that others cannot write. */
@@ -57,11 +58,11 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
     return 0;
 }
 
-void mpirun_clean(pid_t server)
+void mpirun_clean(pid_t server, int replica)
 {
     char path[MPIRUN_FOLDER_BYTES];
 
-    mpirun_folder(path, server);
+    mpirun_folder(path, server, replica);
     if (is_own_folder(path))
         (void)nftw(path, remove_one, FOLDERS_OPEN_MAX, FTW_DEPTH | FTW_PHYS);
 }

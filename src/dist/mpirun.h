@@ -28,11 +28,11 @@ CHECKED enum osp_status mpirun_command(char ***out, const struct mpirun_options 
 void mpirun_command_free(char **words);
 
 /* The folder for mpirun's own files on this host, below $TMPDIR or /tmp, of the server with this
- * process id. A mpirun that is ended leaves some of them. */
+ * process id, for one of its replicas. A mpirun that is ended leaves some of them. */
 enum { MPIRUN_FOLDER_BYTES = 256 };
-void mpirun_folder(char out[MPIRUN_FOLDER_BYTES], pid_t server);
+void mpirun_folder(char out[MPIRUN_FOLDER_BYTES], pid_t server, int replica);
 /* Removes that folder, if this user owns it. For the server, which outlives its ranks. */
-void mpirun_clean(pid_t server);
+void mpirun_clean(pid_t server, int replica);
 
 /* The first of the hosts, "" for NULL. */
 void mpirun_first_host(char *out, size_t n_bytes, const char *hosts);

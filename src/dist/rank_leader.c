@@ -217,7 +217,7 @@ static void launch(struct rank_leader *l)
     enum osp_status st = OSP_OK;
     pid_t pid = 0;
 
-    mpirun_folder(folder, getppid()); /* the server removes it */
+    mpirun_folder(folder, getppid(), l->options.replica); /* the server removes it */
     if (l->options.address == NULL)
         st = mpirun_start(&pid, &opt);
     pthread_mutex_lock(&l->lock);

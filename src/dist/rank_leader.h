@@ -18,6 +18,7 @@ struct rank_leader_options {
      * started here. */
     const char *address;
     const char *argument; /* the word with which this program starts itself as a rank */
+    int replica;          /* of the server whose ranks these are */
 };
 
 /* Waits until all ranks have joined and the exchange works. A missing rank, another build or

@@ -1,4 +1,5 @@
 /* The public functions of an engine, wherever it runs (struct engine_ops). */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -13,6 +14,8 @@ enum {
     QUEUE_REQUESTS_MAX =
         65536 /* beyond this, clients should wait: each holds its prompt's tokens */
 };
+
+static_assert((int)OSP_BLOCK_TOKENS == (int)PAGE_TOKENS, "osprey.h states the size of a page");
 
 enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
                               const struct osp_request_options *opt)
@@ -206,12 +209,48 @@ void osp_engine_get_replay(const struct osp_engine *engine, struct osp_replay_st
     completion_cache_get_stats(engine->model->completion_cache, out);
 }
 
+int osp_engine_n_replicas(const struct osp_engine *engine)
+{
+    return engine->ops->n_replicas != NULL ? engine->ops->n_replicas(unlocked(engine)) : 1;
+}
+
+void osp_engine_get_replica_stats(const struct osp_engine *engine, int replica,
+                                  struct osp_engine_stats *out)
+{
+    assert(replica >= 0 && replica < osp_engine_n_replicas(engine));
+    if (engine->ops->n_replicas == NULL)
+        osp_engine_get_stats(engine, out);
+    else
+        engine->ops->get_replica_stats(unlocked(engine), replica, out);
+}
+
+void osp_engine_get_replica_metrics(const struct osp_engine *engine, int replica,
+                                    struct osp_engine_metrics *out)
+{
+    assert(replica >= 0 && replica < osp_engine_n_replicas(engine));
+    if (engine->ops->n_replicas == NULL)
+        osp_engine_get_metrics(engine, out);
+    else
+        engine->ops->get_replica_metrics(unlocked(engine), replica, out);
+}
+
+void osp_engine_get_replica_health(const struct osp_engine *engine, int replica,
+                                   struct osp_engine_health *out)
+{
+    assert(replica >= 0 && replica < osp_engine_n_replicas(engine));
+    if (engine->ops->n_replicas == NULL)
+        osp_engine_get_health(engine, out);
+    else
+        engine->ops->get_replica_health(unlocked(engine), replica, out);
+}
+
 bool osp_engine_alive(const struct osp_engine *engine)
 {
     struct osp_engine_health health;
 
     osp_engine_get_health(engine, &health);
-    return health.state == OSP_ENGINE_OK || health.state == OSP_ENGINE_WEDGED;
+    return health.state == OSP_ENGINE_OK || health.state == OSP_ENGINE_DEGRADED ||
+           health.state == OSP_ENGINE_WEDGED;
 }
 
 const char *osp_engine_state_text(enum osp_engine_state state)

@@ -16,7 +16,7 @@
 #include "engine/memory/kv_dtype.h"
 #include "engine/memory/memory_table.h"
 #include "engine/rank_start.h"
-#include "engine/worker/worker_client.h"
+#include "engine/worker/replicas.h"
 #include "engine/chat/completion_cache.h"
 #include "model/dummy.h"
 #include "model/quantize.h"
@@ -127,6 +127,8 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     TRY(device_memory_get(&request.info, opt->device, opt->gpu_memory_utilization));
     TRY(plan_rank(&request, &part, whole, opt));
     request.is_gpu = request.info.gpu.total_bytes > 0;
+    if (!request.is_gpu) /* replicas on GPUs have memory of their own */
+        request.info.allowed_bytes /= replicas_wanted(opt);
     request.step_bytes = backend_find(opt->device)->step_bytes;
     TRY(kv_dtype_choose(&request.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(quantize_layers_check(&mxfp4_layers, c, m->mxfp4_layers));
@@ -509,7 +511,12 @@ static enum osp_status open_in_worker(struct osp_model *m, const struct osp_mode
         absolute.path = m->path; /* later workers find it even if this process changes its folder */
     if (draft != NULL)
         absolute.draft_model = draft; /* "bundled" has no path */
-    TRY(worker_client_open(&m->worker_client, &absolute, &m->text, &made));
+    if (replicas_wanted(opt) > 1) {
+        m->engine_ops = &replicas_engine_ops;
+        TRY(replicas_open(&m->replicas, &absolute, &m->text, &made));
+    } else {
+        TRY(worker_client_open(&m->worker_client, &absolute, &m->text, &made));
+    }
     m->plan = made.plan;
     m->facts = made.facts;
 out:
@@ -545,8 +552,11 @@ static enum osp_status open_model(struct osp_model **out, const struct osp_model
     if (text != NULL)
         m->text = *text;
     m->part = part;
+    m->data_parallel_rank = opt->data_parallel_rank;
     TRY(worker_is_wanted(&is_in_worker, opt));
-    is_in_worker |= text == NULL && ranks_wanted(opt) > 1;
+    is_in_worker |= text == NULL && (ranks_wanted(opt) > 1 || replicas_wanted(opt) > 1);
+    if (text == NULL)
+        TRY(replicas_check(opt));
     TRY(check_draft_device(opt));
     TRY(device_settings_make(&m->device_settings, opt));
     TRY(is_in_worker ? open_in_worker(m, opt) : open_here(m, opt));
@@ -605,6 +615,7 @@ void osp_model_close(struct osp_model *model)
     if (model == NULL)
         return;
     worker_client_close(model->worker_client);
+    replicas_close(model->replicas);
     model_close(model->model);
     rank_leader_close(model->ranks);
     grammar_cache_free(model->forms);
@@ -639,6 +650,7 @@ void osp_model_get_info(const struct osp_model *model, struct osp_model_info *ou
         .kv_cache_bytes = model->plan.kv_cache_bytes,
         .kv_cache_dtype = kv_dtype_text(model->plan.kv_dtype),
         .load_seconds = model->load_seconds,
+        .n_replicas = model->replicas != NULL ? replicas_count(model->replicas) : 1,
     };
 }
 

@@ -55,7 +55,8 @@ enum osp_status ranks_start(struct osp_model *m, const struct osp_model_options 
     const struct rank_leader_options options = {.n_ranks = ranks_wanted(opt),
                                                 .hosts = opt->rank_hosts,
                                                 .address = opt->rank_address,
-                                                .argument = RANK_ARGUMENT};
+                                                .argument = RANK_ARGUMENT,
+                                                .replica = opt->data_parallel_rank};
     enum osp_status st;
 
     TRY(rank_leader_open(&m->ranks, &options));

@@ -90,6 +90,9 @@ static enum osp_status write_memory(struct osp_validate_report *out,
     TRY(device_memory_get(&info, opt->device, 0));
     out->host_available_bytes = info.host_bytes;
     out->device_available_bytes = info.free_bytes;
+    out->n_replicas = opt->data_parallel_size > 1 ? opt->data_parallel_size : 1;
+    if (info.gpu.total_bytes == 0) /* replicas on GPUs have memory of their own */
+        info.free_bytes /= out->n_replicas;
     TRY(plan(&p, opt, i, info.free_bytes, info.gpu.total_bytes > 0));
     out->context_tokens_max = p.context_tokens_max;
     out->n_seqs_max = p.n_seqs_max;
@@ -137,7 +140,7 @@ static enum osp_status write_ranks(struct osp_validate_report *out,
 
     for (int r = 0; r < n_ranks && n_ranks > 1; r++)
         TRY(plan_rank(&out->ranks[r], opt, i, (struct shard){r, n_ranks},
-                      out->host_available_bytes));
+                      out->host_available_bytes / out->n_replicas));
     out->n_ranks = n_ranks > 1 ? n_ranks : 0;
 out:
     return st;

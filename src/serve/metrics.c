@@ -2,19 +2,33 @@
  * vLLM has as well uses vLLM's name, so that dashboards made for vLLM work. */
 #include "serve/core/routes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/process_stats.h"
 #include "serve/stored/response_conversations.h"
 #include "serve/stored/response_events.h"
 #include "serve/stored/response_store.h"
 
-enum { METRICS_BYTES_MAX = 256 << 10, LABEL_BYTES_MAX = 1024 };
+enum {
+    METRICS_BYTES_MAX = 256 << 10, /* of a server with one replica */
+    REPLICA_BYTES_MAX = 128 << 10, /* more for each other one */
+    LABEL_BYTES_MAX = 1024
+};
 
-struct metrics_data {
+/* A replica; the whole engine where there is one. */
+struct replica_data {
     struct osp_engine_stats stats;
     struct osp_engine_metrics engine;
     struct osp_engine_health health;
+    const struct server *server;
+    struct buf labels; /* model_name and engine, the replica's number */
+};
+
+struct metrics_data {
+    struct replica_data *replicas; /* (n_replicas) owned */
+    int n_replicas;
     struct osp_replay_stats replay;
     struct http_counts http;
     struct process_stats process;
@@ -27,8 +41,8 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-/* X(name, type, help, value): metrics with the labels model_name and engine. */
-#define ENGINE_LIST(X)                                                                             \
+/* X(name, type, help, value): metrics of a replica, with the labels model_name and engine. */
+#define REPLICA_LIST(X)                                                                            \
     X("vllm:num_requests_running", "gauge", "Requests in the running batch.", f->stats.n_running)  \
     X("vllm:num_requests_waiting", "gauge", "Requests waiting in the queue.", f->stats.n_waiting)  \
     X("vllm:kv_cache_usage_perc", "gauge", "Fraction of the KV cache pages in use, 0 to 1.",       \
@@ -81,10 +95,18 @@ static double share(double part, double whole)
       f->stats.device_seconds)                                                                     \
     X("osprey:device_idle_seconds_total", "counter",                                               \
       "Time without a step on the device although there was work.", f->stats.device_idle_seconds)  \
+    X("osprey:kv_event_batches_total", "counter", "Batches published by --kv-events-config.",      \
+      f->stats.n_kv_event_batches)                                                                 \
+    X("osprey:kv_events_dropped_total", "counter",                                                 \
+      "Changes of the prefix cache that were not published, as the queue was full.",               \
+      f->stats.n_kv_events_dropped)                                                                \
     X("osprey:requests_done_total", "counter", "Requests that have ended, for any reason.",        \
       f->stats.n_requests_done)                                                                    \
     X("osprey:requests_failed_total", "counter", "Requests that ended with an error.",             \
-      f->engine.n_failed)                                                                          \
+      f->engine.n_failed)
+
+/* The same for metrics of the server; engine is 0. */
+#define SERVER_LIST(X)                                                                             \
     X("osprey:replay_hits_total", "counter",                                                       \
       "Earlier answers of conversations that were rendered from their generated tokens.",          \
       f->replay.n_hits)                                                                            \
@@ -145,27 +167,52 @@ static void put_label_value(struct buf *out, const char *text)
     }
 }
 
-static void put_engine(struct buf *out, const struct metrics_data *f, const char *labels)
+static void put_replicas(struct buf *out, const struct metrics_data *all)
 {
+    const struct replica_data *const end = all->replicas + all->n_replicas, *f;
+
 #define PUT(name, type, text, value)                                                               \
     put_help(out, name, type, text);                                                               \
-    buf_printf(out, "%s{%s} %.17g\n", name, labels, (double)(value));
-    ENGINE_LIST(PUT)
+    for (f = all->replicas; f < end; f++)                                                          \
+        buf_printf(out, "%s{%s} %.17g\n", name, buf_text(&f->labels), (double)(value));
+    REPLICA_LIST(PUT)
 #undef PUT
     put_help(out, "vllm:request_success_total", "counter",
              "Requests that have ended, by finish reason.");
 #define PUT(reason, value)                                                                         \
-    buf_printf(out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %lld\n", labels,        \
-               reason, (long long)(value));
-    FINISH_LIST(PUT)
+    buf_printf(out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %lld\n",                \
+               buf_text(&f->labels), reason, (long long)(value));
+    for (f = all->replicas; f < end; f++) {
+        FINISH_LIST(PUT)
+    }
 #undef PUT
+}
+
+/* What routers size their own tables by. */
+static void put_cache_config(struct buf *out, const struct metrics_data *all)
+{
+    put_help(out, "vllm:cache_config_info", "gauge",
+             "The prefix cache: tokens of a block, and blocks.");
+    for (const struct replica_data *f = all->replicas; f < all->replicas + all->n_replicas; f++)
+        buf_printf(out,
+                   "vllm:cache_config_info{%s,block_size=\"%d\",num_gpu_blocks=\"%d\","
+                   "cache_dtype=\"%s\",enable_prefix_caching=\"%s\"} 1\n",
+                   buf_text(&f->labels), OSP_BLOCK_TOKENS, f->stats.pages_full,
+                   all->server->info.kv_cache_dtype,
+                   all->server->opt.defaults.no_prefix_cache ? "False" : "True");
+}
+
+static void put_drafts(struct buf *out, const struct metrics_data *all)
+{
     put_help(out, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter",
              "Draft tokens that became tokens of an answer, by their position in the draft.");
-    for (int i = 0; i < OSP_DRAFTS_MAX; i++)
-        buf_printf(out,
-                   "vllm:spec_decode_num_accepted_tokens_per_pos_total{%s,position=\"%d\"} "
-                   "%lld\n",
-                   labels, i, (long long)f->stats.drafts.n_accepted_at[i]);
+    for (int k = 0; k < all->n_replicas; k++)
+        for (int i = 0; i < OSP_DRAFTS_MAX; i++)
+            buf_printf(out,
+                       "vllm:spec_decode_num_accepted_tokens_per_pos_total{%s,position=\"%d\"} "
+                       "%lld\n",
+                       buf_text(&all->replicas[k].labels), i,
+                       (long long)all->replicas[k].stats.drafts.n_accepted_at[i]);
 }
 
 /* X(name, type, help, value); the label `rank` has the number, `process` where it runs. */
@@ -181,30 +228,31 @@ static void put_engine(struct buf *out, const struct metrics_data *f, const char
       r->late_seconds)
 
 /* No samples where the model is not divided. */
-static void put_ranks(struct buf *out, const struct metrics_data *f, const char *labels)
+static void put_ranks(struct buf *out, const struct metrics_data *all)
 {
     const struct osp_rank_metrics *r;
+    const struct replica_data *f;
 
 #define PUT(metric, type, text, value)                                                             \
     put_help(out, metric, type, text);                                                             \
-    for (int i = 0; i < f->engine.n_ranks; i++) {                                                  \
-        r = &f->engine.ranks[i];                                                                   \
-        buf_printf(out, "%s{%s,rank=\"%d\",process=\"", metric, labels, i);                        \
-        put_label_value(out, r->name);                                                             \
-        buf_printf(out, "\"} %.17g\n", (double)(value));                                           \
-    }
+    for (f = all->replicas; f < all->replicas + all->n_replicas; f++)                              \
+        for (int i = 0; i < f->engine.n_ranks; i++) {                                              \
+            r = &f->engine.ranks[i];                                                               \
+            buf_printf(out, "%s{%s,rank=\"%d\",process=\"", metric, buf_text(&f->labels), i);      \
+            put_label_value(out, r->name);                                                         \
+            buf_printf(out, "\"} %.17g\n", (double)(value));                                       \
+        }
     RANK_LIST(PUT)
 #undef PUT
 }
 
-static void put_histogram(struct buf *out, const struct metrics_data *f, enum osp_histogram_id id,
-                          const char *labels)
+static void put_histogram(struct buf *out, const struct replica_data *f, enum osp_histogram_id id)
 {
     const struct osp_histogram_info *info = osp_histogram_info(id);
     const struct osp_histogram *h = &f->engine.histograms[id];
+    const char *labels = buf_text(&f->labels);
     long long n = 0;
 
-    put_help(out, info->name, "histogram", info->text);
     for (int i = 0; i < info->n_bounds; i++) {
         n += h->counts[i];
         buf_printf(out, "%s_bucket{%s,le=\"%g\"} %lld\n", info->name, labels, info->bounds[i], n);
@@ -215,7 +263,27 @@ static void put_histogram(struct buf *out, const struct metrics_data *f, enum os
     buf_printf(out, "%s_count{%s} %lld\n", info->name, labels, n);
 }
 
+static void put_histograms(struct buf *out, const struct metrics_data *all)
+{
+    for (int id = 0; id < OSP_N_HISTOGRAMS; id++) {
+        const struct osp_histogram_info *info = osp_histogram_info((enum osp_histogram_id)id);
+
+        put_help(out, info->name, "histogram", info->text);
+        for (int i = 0; i < all->n_replicas; i++)
+            put_histogram(out, &all->replicas[i], (enum osp_histogram_id)id);
+    }
+}
+
 static void put_server(struct buf *out, const struct metrics_data *f)
+{
+#define PUT(name, type, text, value)                                                               \
+    put_help(out, name, type, text);                                                               \
+    buf_printf(out, "%s{%s} %.17g\n", name, buf_text(&f->replicas[0].labels), (double)(value));
+    SERVER_LIST(PUT)
+#undef PUT
+}
+
+static void put_process(struct buf *out, const struct metrics_data *f)
 {
 #define PUT(name, type, text, value)                                                               \
     put_help(out, name, type, text);                                                               \
@@ -231,37 +299,55 @@ static void put_server(struct buf *out, const struct metrics_data *f)
                    (long long)f->http.n_responses[i]);
 }
 
+static void read_replica(struct replica_data *f, const struct server *s, int i)
+{
+    f->server = s;
+    osp_engine_get_replica_stats(s->engine, i, &f->stats);
+    osp_engine_get_replica_metrics(s->engine, i, &f->engine);
+    osp_engine_get_replica_health(s->engine, i, &f->health);
+    buf_init(&f->labels, LABEL_BYTES_MAX);
+    buf_puts(&f->labels, "model_name=\"");
+    put_label_value(&f->labels, s->names[0]);
+    buf_printf(&f->labels, "\",engine=\"%d\"", i);
+}
+
 static void read_metrics(struct metrics_data *f, const struct server *s)
 {
     f->server = s;
-    osp_engine_get_stats(s->engine, &f->stats);
-    osp_engine_get_metrics(s->engine, &f->engine);
-    osp_engine_get_health(s->engine, &f->health);
+    f->n_replicas = osp_engine_n_replicas(s->engine);
+    f->replicas = mem_new((size_t)f->n_replicas * sizeof *f->replicas);
+    for (int i = 0; i < f->n_replicas; i++)
+        read_replica(&f->replicas[i], s, i);
     osp_engine_get_replay(s->engine, &f->replay);
     http_get_counts(s->http, &f->http);
     response_store_count(s->responses, &f->stored);
     process_stats_read(&f->process);
 }
 
+static void release_metrics(struct metrics_data *f)
+{
+    for (int i = 0; i < f->n_replicas; i++)
+        buf_release(&f->replicas[i].labels);
+    free(f->replicas);
+}
+
 void route_metrics(struct server *s, struct http_exchange *x, const char *name)
 {
-    struct buf out, labels;
     struct metrics_data f;
+    struct buf out;
 
     (void)name;
-    buf_init(&out, METRICS_BYTES_MAX);
-    buf_init(&labels, LABEL_BYTES_MAX);
     read_metrics(&f, s);
-    buf_puts(&labels, "model_name=\"");
-    put_label_value(&labels, s->names[0]);
-    buf_puts(&labels, "\",engine=\"0\"");
-    put_engine(&out, &f, buf_text(&labels));
-    put_ranks(&out, &f, buf_text(&labels));
-    for (int id = 0; id < OSP_N_HISTOGRAMS; id++)
-        put_histogram(&out, &f, (enum osp_histogram_id)id, buf_text(&labels));
+    buf_init(&out, METRICS_BYTES_MAX + (size_t)(f.n_replicas - 1) * REPLICA_BYTES_MAX);
+    put_replicas(&out, &f);
+    put_cache_config(&out, &f);
+    put_drafts(&out, &f);
     put_server(&out, &f);
+    put_ranks(&out, &f);
+    put_histograms(&out, &f);
+    put_process(&out, &f);
     http_respond(x, 200, "text/plain; version=0.0.4; charset=utf-8", buf_text(&out),
                  out.size_bytes);
-    buf_release(&labels);
     buf_release(&out);
+    release_metrics(&f);
 }

@@ -120,14 +120,13 @@ static void on_engine_step(void *ctx)
 static enum osp_status open_all(struct server *s)
 {
     struct loading *l = &s->loading;
-    struct osp_engine_options opt = {.queue_requests_max = s->opt.queue_requests_max,
-                                     .no_async_scheduling = s->opt.no_async_scheduling,
-                                     .speculative = s->opt.speculative,
-                                     .client_slot_share = s->keys.n > 1 ? CLIENT_SHARE : 0,
-                                     .notify = on_engine_step,
-                                     .notify_ctx = s->http};
+    struct osp_engine_options opt = s->opt.engine;
     enum osp_status st;
 
+    opt.queue_requests_max = s->opt.queue_requests_max;
+    opt.client_slot_share = s->keys.n > 1 ? CLIENT_SHARE : 0;
+    opt.notify = on_engine_step;
+    opt.notify_ctx = s->http;
     TRY(s->opt.load(s->opt.ctx, &l->result));
     TRY(osp_engine_open(&l->engine, l->result.model, &opt));
 out:

@@ -47,7 +47,8 @@ static void send_phase(struct server *s)
 static void send_watchdog(struct server *s, const struct osp_engine_health *health, uint64_t now_ns)
 {
     struct service *v = &s->service;
-    bool is_alive = health->state == OSP_ENGINE_OK || health->state == OSP_ENGINE_RESTARTING;
+    bool is_alive = health->state == OSP_ENGINE_OK || health->state == OSP_ENGINE_DEGRADED ||
+                    health->state == OSP_ENGINE_RESTARTING;
 
     if (v->notify.watchdog_us == 0 || !s->engine || !is_alive ||
         now_ns - v->watched_ns < v->notify.watchdog_us * 1000 / 2)

@@ -297,6 +297,33 @@ void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_sta
     pthread_mutex_unlock(&e->mutex);
 }
 
+int osp_engine_n_replicas(const struct osp_engine *engine)
+{
+    (void)engine;
+    return 1;
+}
+
+void osp_engine_get_replica_stats(const struct osp_engine *engine, int replica,
+                                  struct osp_engine_stats *out)
+{
+    (void)replica;
+    osp_engine_get_stats(engine, out);
+}
+
+void osp_engine_get_replica_health(const struct osp_engine *engine, int replica,
+                                   struct osp_engine_health *out)
+{
+    (void)replica;
+    osp_engine_get_health(engine, out);
+}
+
+void osp_engine_get_replica_metrics(const struct osp_engine *engine, int replica,
+                                    struct osp_engine_metrics *out)
+{
+    (void)replica;
+    osp_engine_get_metrics(engine, out);
+}
+
 /* A backlog of twelve and a half seconds; a TTFT of 0.02 s, one above all bounds. */
 void osp_engine_get_metrics(const struct osp_engine *engine, struct osp_engine_metrics *out)
 {

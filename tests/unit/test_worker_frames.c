@@ -133,7 +133,7 @@ static void open_worker(struct fixture *f)
 
     memset(f, 0, sizeof *f);
     log_set_level(LOG_ERROR);
-    assert_int_equal(process_start(&f->pid, &socket, WORKER_ARGUMENT), OSP_OK);
+    assert_int_equal(process_start(&f->pid, &socket, WORKER_ARGUMENT, NULL), OSP_OK);
     wire_init(&f->wire, socket);
     send_open(f);
     expect_opened(f);

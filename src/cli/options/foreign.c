@@ -77,10 +77,9 @@ static const struct foreign_option FOREIGN[] = {
     {"--code-revision,--tokenizer-revision,--task,--runner,--convert", FOREIGN_ONE, NULL,
      "osprey uses the files in the checkpoint's folder"},
     {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "osprey keeps the weights loaded"},
-    {"--pipeline-parallel-size,-pp,--data-parallel-size,-dp,"
-     "--decode-context-parallel-size,-dcp",
-     FOREIGN_ONE, NULL, "osprey runs on one device, and the whole model must fit into its memory"},
-    {"--nnodes,--dp-size,--dp,--ep-size,--ep,--pp-size", FOREIGN_ONE, "1", ONE},
+    {"--pipeline-parallel-size,-pp,--decode-context-parallel-size,-dcp", FOREIGN_ONE, NULL,
+     "osprey runs on one device, and the whole model must fit into its memory"},
+    {"--nnodes,--ep-size,--ep,--pp-size", FOREIGN_ONE, "1", ONE},
     {"--headless", FOREIGN_NONE, REFUSED,
      "it starts a worker of a server on several machines; " ONE},
     {"--enable-log-outputs,--enable-log-deltas", FOREIGN_NONE, NULL,

@@ -162,8 +162,16 @@ struct model_args {
             "divide the model among N processes (ranks), each with a part of every layer; the "    \
             "output is the same; CPUs only, on GPUs one is used (default 1)")
 
+/* Data parallelism. */
+#define MODEL_REPLICA_ROW(T, m)                                                                    \
+    INT_ROW(T, m.options.data_parallel_size, "data-parallel-size", "-dp,--dp-size,--dp", 1,        \
+            OSP_REPLICAS_MAX, "N",                                                                 \
+            "run N replicas of the model behind this server, each on --tensor-parallel-size GPUs " \
+            "of its own or on an equal share of the CPUs; a request goes where most of its "       \
+            "prompt is cached, unless that replica has much more to do (default 1)")
+
 #define MODEL_RANK_ROWS(T, m)                                                                      \
-    MODEL_RANK_SIZE_ROW(T, m),                                                                     \
+    MODEL_RANK_SIZE_ROW(T, m), MODEL_REPLICA_ROW(T, m),                                            \
         TEXT_ROW(T, m.options.rank_hosts, "hosts", NULL, "NAME[,NAME]",                            \
                  "hosts of the ranks, this one first; mpirun starts those of other hosts over "    \
                  "ssh, with the same program and model at the same paths (default: this host)")

@@ -2,6 +2,7 @@
  * that is done while a step runs. */
 #include "engine/core/engine_publish.h"
 #include "engine/core/step_driver.h"
+#include "engine/kv_events/kv_publisher.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -349,6 +350,8 @@ void engine_advance(struct osp_engine *e)
             sched_abandon(e->sched);
         publish_end_all(e, SEQ_END_FAILED, OSP_EDEVICE, e->dead_reason);
     }
+    if (e->kv_events != NULL)
+        kv_publisher_take(e->kv_events, &e->prefix_log);
     publish_notify(e);
 }
 

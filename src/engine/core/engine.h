@@ -10,6 +10,7 @@
 #include "engine/core/request.h"
 
 struct grammar_queue;
+struct kv_publisher;
 struct mask_thread;
 struct step_driver;
 
@@ -29,6 +30,11 @@ struct engine_ops {
     void (*get_stats)(struct osp_engine *e, struct osp_engine_stats *out);
     void (*get_metrics)(struct osp_engine *e, struct osp_engine_metrics *out);
     void (*get_health)(struct osp_engine *e, struct osp_engine_health *out);
+    /* Of engines with several replicas, for replica 0 <= i < n_replicas(); otherwise NULL. */
+    int (*n_replicas)(struct osp_engine *e);
+    void (*get_replica_stats)(struct osp_engine *e, int i, struct osp_engine_stats *out);
+    void (*get_replica_metrics)(struct osp_engine *e, int i, struct osp_engine_metrics *out);
+    void (*get_replica_health)(struct osp_engine *e, int i, struct osp_engine_health *out);
 };
 extern const struct engine_ops local_engine_ops; /* engine_local.c */
 
@@ -57,6 +63,7 @@ struct osp_engine {
     int64_t n_prompt_running;         /* and those of running requests that are not computed yet */
     int64_t n_refused;                /* under the lock */
     struct metrics metrics_published; /* under the lock: as of the last step */
+    struct kv_publisher *kv_events;   /* NULL: changes of the prefix cache are not published */
     /* Of the step in flight: when it began (0: no step) and when it counts as stuck. */
     _Atomic uint64_t step_begin_ns, step_limit_ns;
 
@@ -83,6 +90,7 @@ struct osp_engine {
     uint64_t step_ns;       /* time of the last step that was collected */
     uint64_t device_end_ns; /* its end by the clock of a device that queues steps */
     struct engine_drafts drafts;
+    struct prefix_log prefix_log;             /* changes since the last step */
     int n_masks_pending;                      /* requests whose mask the mask thread makes */
     bool awaits_masks;                        /* every request waits for such a mask */
     bool has_updates;                         /* since the last notify */

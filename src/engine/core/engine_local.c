@@ -8,6 +8,7 @@
 #include "engine/core/grammar_queue.h"
 #include "engine/core/mask_thread.h"
 #include "engine/core/step_driver.h"
+#include "engine/kv_events/kv_publisher.h"
 
 /* Under the lock. */
 static enum osp_status enqueue(struct osp_engine *e, struct osp_request *r)
@@ -126,6 +127,9 @@ static enum osp_status open_local(struct osp_engine *e)
     e->limits.slot_share = e->options.client_slot_share;
     e->limits.has_draft_head = e->options.speculative.method == OSP_DRAFTS_EAGLE3;
     TRY(sched_new(&e->sched, &e->limits));
+    TRY(kv_publisher_open(&e->kv_events, &e->options, e->model->data_parallel_rank));
+    if (e->kv_events != NULL)
+        sched_log_prefixes(e->sched, &e->prefix_log);
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
     TRY(alloc_host_pages(e));
     TRY(mem_try_array(&e->tokens, n_samples, sizeof *e->tokens, "sampled tokens"));
@@ -158,6 +162,8 @@ static void release_local(struct osp_engine *e)
     mask_thread_free(e->masks);
     queue_free(e->inbox);
     sched_free(e->sched);
+    kv_publisher_close(e->kv_events);
+    prefix_log_release(&e->prefix_log);
     engine_drafts_release(&e->drafts);
     free(e->batch_memory);
     for (int g = 0; g < N_PAGE_GROUPS; g++)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "engine/core/engine.h"
 #include "engine/core/grammar_queue.h"
+#include "engine/kv_events/kv_publisher.h"
 
 void local_get_stats(struct osp_engine *e, struct osp_engine_stats *out)
 {
@@ -14,6 +15,7 @@ void local_get_stats(struct osp_engine *e, struct osp_engine_stats *out)
     out->n_waiting = (int)(e->n_submitted - e->n_left_queue);
     pthread_mutex_unlock(&e->lock);
     out->n_waiting += grammar_queue_count(e->grammars);
+    kv_publisher_count(e->kv_events, &out->n_kv_event_batches, &out->n_kv_events_dropped);
 }
 
 /* Backlog in seconds at the recent row rate: prompts that wait or are being computed, and answers

@@ -34,6 +34,7 @@ void engine_publish_stats(struct osp_engine *e)
         stats.pages_used += s.pages_used[g];
         stats.pages_cached += s.pages_cached[g];
         stats.pages_total += s.pages_total[g];
+        stats.pages_full += g == GROUP_FULL ? s.pages_total[g] : 0;
     }
     pthread_mutex_lock(&e->lock);
     e->n_left_queue = e->n_drained - s.n_waiting;

@@ -53,6 +53,7 @@ struct model_part {
 
 struct engine_ops;
 struct worker_client;
+struct replicas;
 struct completion_cache;
 
 /* Immutable after opening except its last members. Only the thread of the engine that has claimed
@@ -61,6 +62,7 @@ struct osp_model {
     char *name, *path;
     struct model *model;
     struct worker_client *worker_client; /* the worker process that holds the model, or NULL */
+    struct replicas *replicas;           /* the worker processes, if there are several, or NULL */
     const struct engine_ops *engine_ops; /* of its engine; NULL: local_engine_ops */
     struct tokenizer *tokenizer;         /* NULL in a worker */
     bool is_in_worker;                   /* in a worker's process: `model` is NULL */
@@ -75,7 +77,8 @@ struct osp_model {
     struct device_settings device_settings; /* used while the model is opened */
     struct device_info device;
     double load_seconds;
-    atomic_bool claimed; /* by an engine */
+    atomic_bool claimed;    /* by an engine */
+    int data_parallel_rank; /* of this process, among replicas */
     pthread_mutex_t costs_lock;
     struct stage_cost costs[STAGE_COSTS_MAX]; /* as of the last finished step */
     int n_costs;

@@ -36,6 +36,7 @@ out:
 
 void prefix_release(struct prefix *p)
 {
+    p->log = NULL;
     while (p->idle.first != NULL)
         (void)prefix_evict(p, GROUP_FULL);
     assert(p->n_nodes == 0);
@@ -178,6 +179,34 @@ static void node_free(struct prefix *p, struct prefix_node *node)
     p->n_nodes--;
 }
 
+/* A page may be there twice, clean and not clean: its hash is added with the first of them, and
+ * removed with the last. */
+static bool has_twin(const struct prefix *p, const struct prefix_node *node)
+{
+    const struct prefix_node *i = p->buckets[node->hash & (p->n_buckets - 1)];
+
+    for (; i != NULL; i = i->next_in_bucket)
+        if (i != node && i->hash == node->hash && i->parent != NULL && i->n_tokens == PAGE_TOKENS)
+            return true;
+    return false;
+}
+
+static void log_change(const struct prefix *p, const struct prefix_node *node,
+                       enum prefix_change_kind kind)
+{
+    const struct prefix_node *parent = node->parent;
+    struct prefix_change change;
+
+    if (p->log == NULL || node->n_tokens != PAGE_TOKENS || has_twin(p, node))
+        return;
+    change = (struct prefix_change){.kind = kind, .hash = node->hash, .parent = parent->hash};
+    change.is_first = parent->parent == NULL;
+    if (change.is_first && parent->salt[0] != '\0')
+        change.salt = parent->hash;
+    memcpy(change.tokens, node->tokens, sizeof change.tokens);
+    prefix_log_add(p->log, &change);
+}
+
 /* An unreferenced leaf is put into the idle list by its last use; a root without children and an
  * invalidated leaf are freed. Returns the parent of a freed node, or NULL. */
 static struct prefix_node *settle(struct prefix *p, struct prefix_node *node)
@@ -198,6 +227,7 @@ static struct prefix_node *settle(struct prefix *p, struct prefix_node *node)
         idle_insert_before(p, node, i);
         return NULL;
     }
+    log_change(p, node, PREFIX_REMOVED);
     child_unlink(node);
     window_give_up(p, node);
     pages_uncache(&p->pages[GROUP_FULL], node->page[GROUP_FULL]);
@@ -329,6 +359,7 @@ struct prefix_node *prefix_add(struct prefix *p, struct prefix_node *parent,
     node->page[GROUP_FULL] = e->page[GROUP_FULL];
     pages_cache(&p->pages[GROUP_FULL], node->page[GROUP_FULL]);
     child_link(parent, node);
+    log_change(p, node, PREFIX_STORED);
     prefix_add_window(p, node, e);
     return node;
 }

@@ -15,6 +15,7 @@
 #define ENGINE_SCHED_PREFIX_H
 
 #include "engine/sched/pages.h"
+#include "engine/sched/prefix_log.h"
 
 enum {
     SNAPSHOT_TOKENS = 512, /* interval of snapshots */
@@ -51,6 +52,7 @@ struct prefix {
     struct node_list windows[2]; /* nodes with a window page: plain, snapshots; likewise */
     uint64_t now;
     int64_t n_nodes;
+    struct prefix_log *log; /* of changes, borrowed; NULL: none is kept */
 };
 
 /* For sequences of at most n_path_max full pages. */

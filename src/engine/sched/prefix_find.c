@@ -22,13 +22,18 @@ uint64_t prefix_hash_salt(const char *salt)
     return h;
 }
 
-uint64_t prefix_hash_tokens(const struct prefix_node *parent, const int32_t *tokens, int n)
+uint64_t prefix_hash_next(uint64_t parent, const int32_t *tokens, int n)
 {
-    uint64_t h = mixed(parent->hash + (uint64_t)n);
+    uint64_t h = mixed(parent + (uint64_t)n);
 
     for (int i = 0; i < n; i++)
         h = mixed(h + (uint32_t)tokens[i]);
     return h;
+}
+
+uint64_t prefix_hash_tokens(const struct prefix_node *parent, const int32_t *tokens, int n)
+{
+    return prefix_hash_next(parent->hash, tokens, n);
 }
 
 struct prefix_node *prefix_find_root(const struct prefix *p, const char *salt, uint64_t hash)

@@ -5,7 +5,9 @@
 #include "engine/sched/prefix.h"
 
 uint64_t prefix_hash_salt(const char *salt);
-/* Of a child of `parent` with these tokens. */
+/* Of the next page, with n tokens, after the page (or salt) with the hash `parent`. */
+uint64_t prefix_hash_next(uint64_t parent, const int32_t *tokens, int n);
+/* The same for a child of `parent`. */
 uint64_t prefix_hash_tokens(const struct prefix_node *parent, const int32_t *tokens, int n);
 struct prefix_node *prefix_find_root(const struct prefix *p, const char *salt, uint64_t hash);
 

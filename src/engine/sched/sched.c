@@ -129,6 +129,11 @@ enum osp_status sched_new(struct sched **out, const struct sched_limits *l)
     return st;
 }
 
+void sched_log_prefixes(struct sched *s, struct prefix_log *log)
+{
+    s->prefix.log = log;
+}
+
 void sched_free(struct sched *s)
 {
     if (s == NULL)

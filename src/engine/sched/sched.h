@@ -23,6 +23,7 @@
 #include <stdbool.h>
 
 #include "engine/sched/pages.h"
+#include "engine/sched/prefix_log.h"
 #include "engine/sched/sampling_state.h"
 #include "engine/sched/sched_clients.h"
 
@@ -223,6 +224,8 @@ struct sched_stats {
 };
 
 CHECKED enum osp_status sched_new(struct sched **out, const struct sched_limits *l);
+/* From now on changes of the prefix cache are added to this log, borrowed until sched_free(). */
+void sched_log_prefixes(struct sched *s, struct prefix_log *log);
 void sched_free(struct sched *s); /* accepts NULL; no sequence may be in it */
 struct sched_stats sched_stats(const struct sched *s);
 

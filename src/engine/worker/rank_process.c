@@ -172,7 +172,7 @@ enum osp_status osp_rank_run(void)
         int socket, status;
         pid_t pid;
 
-        TRY(process_start(&pid, &socket, RANK_CHILD_ARGUMENT));
+        TRY(process_start(&pid, &socket, RANK_CHILD_ARGUMENT, NULL));
         status = wait_for_end(pid);
         close(socket);
         if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)

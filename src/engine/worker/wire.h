@@ -14,7 +14,7 @@
 #include "engine/sched/sched.h"
 
 enum {
-    WIRE_VERSION = 11,
+    WIRE_VERSION = 13,
     FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
     WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };
@@ -63,6 +63,7 @@ struct wire_submit {
     uint64_t id;
     /* lengths of the lists after the options, in this order */
     int32_t n_prompt, n_biases, n_allowed, n_prediction;
+    int64_t timeout_ms; /* what is left of it, in place of the options'; 0: none */
 };
 
 struct wire_cancel {

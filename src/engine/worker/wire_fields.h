@@ -48,6 +48,8 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     TEXT(rank_hosts)                                                                               \
     TEXT(rank_address)                                                                             \
     VALUE(int, local_ranks)                                                                        \
+    VALUE(int, data_parallel_size)                                                                 \
+    VALUE(int, data_parallel_rank)                                                                 \
     HERE(const struct osp_device_option *, device_options)                                         \
     HERE(int, n_device_options)
 
@@ -59,7 +61,13 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(bool, no_prefix_cache)                                                                   \
     VALUE(bool, no_async_scheduling)                                                               \
     VALUE(int, client_slot_share)                                                                  \
-    VALUE(struct osp_speculative, speculative)
+    VALUE(struct osp_speculative, speculative)                                                     \
+    TEXT(kv_events_endpoint)                                                                       \
+    TEXT(kv_events_replay_endpoint)                                                                \
+    TEXT(kv_events_topic)                                                                          \
+    VALUE(int, kv_events_buffer_steps)                                                             \
+    VALUE(int, kv_events_hwm)                                                                      \
+    VALUE(int, kv_events_queue_max)
 
 #define REQUEST_OPTION_FIELDS(TEXT, VALUE, HERE)                                                   \
     VALUE(int, tokens_max)                                                                         \

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/condition.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -71,11 +73,19 @@ static enum osp_status write_open(struct worker_client *r, const struct osp_mode
     return OSP_OK;
 }
 
-/* Later workers get the sizes that the first one chose by the memory that was free then. */
+/* These are planned by the memory that was free when the first worker started. */
+void worker_fix_sizes(struct osp_model_options *opt, const struct memory_plan *plan)
+{
+    opt->context_tokens_max = plan->context_tokens_max;
+    opt->n_seqs_max = plan->n_seqs_max;
+    opt->n_batch_tokens_max = plan->n_batch_tokens_max;
+    opt->kv_cache_bytes = plan->kv_cache_bytes;
+    opt->data_parallel_size = 1; /* no share of the memory is left for others */
+}
+
 static enum osp_status fix_options(struct worker_client *r)
 {
     struct frame f = {.at = buf_text(&r->open_frame), .n_left = r->open_frame.size_bytes};
-    const struct memory_plan *plan = &r->made.plan;
     wire_device_options device_options;
     struct osp_model_options opt;
     struct wire_hello hello;
@@ -83,17 +93,16 @@ static enum osp_status fix_options(struct worker_client *r)
     frame_take(&f, &hello, sizeof hello);
     wire_take_model_options(&f, &opt);
     wire_take_device_options(&f, device_options, &opt);
-    opt.context_tokens_max = plan->context_tokens_max;
-    opt.n_seqs_max = plan->n_seqs_max;
-    opt.n_batch_tokens_max = plan->n_batch_tokens_max;
-    opt.kv_cache_bytes = plan->kv_cache_bytes;
+    worker_fix_sizes(&opt, &r->made.plan);
     return write_open(r, &opt, &hello.text);
 }
 
 /* ---- open and close ---- */
 
-static void worker_client_free(struct worker_client *r)
+void worker_client_free(struct worker_client *r)
 {
+    if (r == NULL)
+        return;
     for (int i = 0; i < 2; i++)
         if (r->wake[i] >= 0)
             close(r->wake[i]);
@@ -121,9 +130,15 @@ static enum osp_status start_supervisor(struct worker_client *r)
     return OSP_OK;
 }
 
-static struct worker_client *worker_client_new(const struct osp_model_options *opt)
+static struct worker_client *worker_client_new(const struct osp_model_options *opt,
+                                               const struct worker_owner *owner)
 {
     struct worker_client *r = mem_new(sizeof *r);
+
+    if (owner != NULL) {
+        r->owner = *owner;
+        snprintf(r->name, sizeof r->name, " of replica %d", owner->index);
+    }
 
     r->restarts_max = opt->worker_restarts_max > 0 ? opt->worker_restarts_max : RESTARTS_DEFAULT;
     r->restarts_left = r->restarts_max;
@@ -177,10 +192,10 @@ static enum osp_status wait_until_opened(struct worker_client *r,
     return st;
 }
 
-enum osp_status worker_client_open(struct worker_client **out, const struct osp_model_options *opt,
-                                   const struct model_text *text, struct wire_model *made)
+enum osp_status worker_client_start(struct worker_client **out, const struct osp_model_options *opt,
+                                    const struct model_text *text, const struct worker_owner *owner)
 {
-    struct worker_client *r = worker_client_new(opt);
+    struct worker_client *r = worker_client_new(opt, owner);
     enum osp_status st;
 
     *out = NULL;
@@ -190,26 +205,50 @@ enum osp_status worker_client_open(struct worker_client **out, const struct osp_
         goto out;
     }
     TRY(start_supervisor(r));
-    st = wait_until_opened(r, opt, made);
+    *out = r;
+out:
+    if (st != OSP_OK)
+        worker_client_free(r);
+    return st;
+}
+
+enum osp_status worker_client_wait(struct worker_client *r, const struct osp_model_options *opt,
+                                   struct wire_model *made)
+{
+    return wait_until_opened(r, opt, made);
+}
+
+enum osp_status worker_client_open(struct worker_client **out, const struct osp_model_options *opt,
+                                   const struct model_text *text, struct wire_model *made)
+{
+    struct worker_client *r;
+    enum osp_status st;
+
+    *out = NULL;
+    TRY(worker_client_start(&r, opt, text, NULL));
+    st = worker_client_wait(r, opt, made);
     if (st == OSP_OK)
         *out = r;
     else
         worker_client_close(r);
-    return st;
 out:
-    worker_client_free(r);
     return st;
+}
+
+void worker_client_stop(struct worker_client *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->quits = true;
+    pthread_mutex_unlock(&r->lock);
+    worker_client_wake(r);
+    pthread_join(r->supervisor, NULL);
 }
 
 void worker_client_close(struct worker_client *r)
 {
     if (r == NULL)
         return;
-    pthread_mutex_lock(&r->lock);
-    r->quits = true;
-    pthread_mutex_unlock(&r->lock);
-    worker_client_wake(r);
-    pthread_join(r->supervisor, NULL);
+    worker_client_stop(r);
     worker_client_free(r);
 }
 
@@ -255,10 +294,20 @@ void worker_client_engine_close(struct worker_client *r)
     worker_client_wake(r);
 }
 
+/* What is left of the time limit: a request that another replica had before has less. */
+static int64_t timeout_left_ms(const struct osp_request *request)
+{
+    const uint64_t now_ns = clock_ns(), end_ns = request->seq.deadline_ns;
+
+    if (end_ns == 0)
+        return 0;
+    return end_ns > now_ns ? (int64_t)((end_ns - now_ns + 999999u) / 1000000u) : 1;
+}
+
 /* The request's lists follow the options. The parent decides the answer's greatest length and the
  * seed; the worker does not. */
-static enum osp_status write_submit(struct worker_client *r, const struct osp_request *request,
-                                    const struct osp_request_options *opt, uint64_t id)
+static void put_submit(struct wire *w, const struct osp_request *request,
+                       const struct osp_request_options *opt, uint64_t id)
 {
     const struct seq *q = &request->seq;
     struct osp_request_options resolved = *opt;
@@ -270,18 +319,54 @@ static enum osp_status write_submit(struct worker_client *r, const struct osp_re
     s.n_biases = opt->n_biases;
     s.n_allowed = opt->n_allowed_tokens;
     s.n_prediction = request_n_prediction(request, opt);
+    s.timeout_ms = timeout_left_ms(request);
     resolved.tokens_max = q->n_tokens_max - q->n_prompt;
     resolved.sampling.seed = q->sampling_params.seed;
     resolved.sampling.has_seed = true;
     resolved.reuse_generated = !q->is_exact;
+    wire_put(w, &s, sizeof s);
+    wire_put_request_options(w, &resolved);
+    wire_put(w, q->tokens, (size_t)q->n_prompt * sizeof *q->tokens);
+    wire_put(w, opt->biases, (size_t)opt->n_biases * sizeof *opt->biases);
+    wire_put(w, opt->allowed_tokens, (size_t)opt->n_allowed_tokens * sizeof *opt->allowed_tokens);
+    wire_put(w, opt->prediction, (size_t)s.n_prediction * sizeof *opt->prediction);
+}
+
+static enum osp_status write_submit(struct worker_client *r, const struct osp_request *request,
+                                    const struct osp_request_options *opt, uint64_t id)
+{
     wire_begin(&r->wire, FRAME_SUBMIT);
-    wire_put(&r->wire, &s, sizeof s);
-    wire_put_request_options(&r->wire, &resolved);
-    wire_put(&r->wire, q->tokens, (size_t)q->n_prompt * sizeof *q->tokens);
-    wire_put(&r->wire, opt->biases, (size_t)opt->n_biases * sizeof *opt->biases);
-    wire_put(&r->wire, opt->allowed_tokens,
-             (size_t)opt->n_allowed_tokens * sizeof *opt->allowed_tokens);
-    wire_put(&r->wire, opt->prediction, (size_t)s.n_prediction * sizeof *opt->prediction);
+    put_submit(&r->wire, request, opt, id);
+    return wire_end(&r->wire);
+}
+
+/* The same, with a copy for another replica. */
+static enum osp_status keep_submit(struct orphan *out, struct osp_request *request,
+                                   const struct osp_request_options *opt)
+{
+    struct wire w = {.fd = -1};
+
+    buf_init(&w.out, FRAME_BYTES_MAX);
+    put_submit(&w, request, opt, 0);
+    *out = (struct orphan){.request = request, .n_frame_bytes = w.out.size_bytes};
+    if (!w.out.overflow)
+        out->frame = buf_take(&w.out);
+    buf_release(&w.out);
+    return out->frame != NULL
+               ? OSP_OK
+               : fail(OSP_ELIMIT, "the request takes more than %d bytes", FRAME_BYTES_MAX);
+}
+
+static enum osp_status send_kept(struct worker_client *r, struct orphan *o, uint64_t id)
+{
+    struct wire_submit s;
+
+    memcpy(&s, o->frame, sizeof s);
+    s.id = id;
+    s.timeout_ms = timeout_left_ms(o->request);
+    memcpy(o->frame, &s, sizeof s);
+    wire_begin(&r->wire, FRAME_SUBMIT);
+    wire_put(&r->wire, o->frame, o->n_frame_bytes);
     return wire_end(&r->wire);
 }
 
@@ -297,13 +382,16 @@ static enum osp_status check_queue_limit(const struct worker_client *r)
     return OSP_OK;
 }
 
-/* ctx: the worker client. The supervisor looks for canceled requests when it is woken. */
-static void request_canceled(void *ctx)
+/* The supervisor looks for them when it is woken. */
+void worker_client_find_canceled(struct worker_client *r)
 {
-    struct worker_client *r = ctx;
-
     if (!atomic_exchange(&r->has_cancels, true))
         worker_client_wake(r);
+}
+
+static void request_canceled(void *ctx)
+{
+    worker_client_find_canceled(ctx);
 }
 
 enum osp_status worker_client_submit(struct worker_client *r, struct osp_request *request,
@@ -328,6 +416,81 @@ out:
     if (st == OSP_OK)
         worker_client_wake(r);
     return st;
+}
+
+/* ---- replicas ---- */
+
+enum osp_status worker_client_submit_routed(struct worker_client *r, struct osp_request *request,
+                                            const struct osp_request_options *opt, int n_cached)
+{
+    struct orphan o;
+    enum osp_status st;
+
+    TRY(keep_submit(&o, request, opt));
+    request->on_cancel_ctx = r->owner.ctx;
+    request->on_cancel = r->owner.canceled;
+    st = worker_client_adopt(r, &o, n_cached);
+    if (st != OSP_OK)
+        free(o.frame);
+out:
+    return st;
+}
+
+/* The slot takes a reference of its own, and the frame. */
+enum osp_status worker_client_adopt(struct worker_client *r, struct orphan *o, int n_cached)
+{
+    uint64_t id;
+    enum osp_status st;
+
+    pthread_mutex_lock(&r->lock);
+    st = check_queue_limit(r);
+    r->n_refused += st == OSP_EBUSY;
+    if (st != OSP_OK)
+        goto out;
+    TRY(worker_client_add(r, o->request, &id));
+    st = send_kept(r, o, id);
+    if (st != OSP_OK) {
+        worker_client_remove(r, id);
+        goto out;
+    }
+    worker_client_find(r, id)->orphan = *o;
+    worker_client_set_pending(r, id, o->request->seq.n_prompt - n_cached);
+out:
+    pthread_mutex_unlock(&r->lock);
+    if (st == OSP_OK)
+        worker_client_wake(r);
+    return st;
+}
+
+void worker_client_count_failed(struct worker_client *r, int n)
+{
+    pthread_mutex_lock(&r->lock);
+    r->stats_before.n_requests_done += n;
+    r->metrics_before.n_failed += n;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static enum replica_state state_of(const struct worker_client *r)
+{
+    struct osp_engine_health health;
+
+    if (r->worker_state != WORKER_STATE_READY || !r->engine_is_open)
+        return REPLICA_DOWN;
+    worker_client_live_health(r, &health);
+    return health.state == OSP_ENGINE_OK ? REPLICA_OK : REPLICA_STUCK;
+}
+
+void worker_client_get_load(struct worker_client *r, struct replica_load *out)
+{
+    pthread_mutex_lock(&r->lock);
+    *out = (struct replica_load){
+        .state = state_of(r),
+        .n_unfinished = r->n_inflight,
+        .n_waiting = r->n_inflight > r->stats.n_running ? r->n_inflight - r->stats.n_running : 0,
+        .n_seqs_max = r->made.plan.n_seqs_max,
+        .n_pending_tokens = r->n_pending_tokens,
+    };
+    pthread_mutex_unlock(&r->lock);
 }
 
 /* ---- metrics ---- */

@@ -22,8 +22,10 @@ enum worker_state {
 struct inflight {
     struct osp_request *request; /* holds a reference; NULL: a free slot */
     uint32_t serial;
-    int next_free;    /* slot, or -1 */
-    bool is_canceled; /* the worker knows */
+    int next_free;        /* slot, or -1 */
+    bool is_canceled;     /* the worker knows */
+    int n_pending;        /* tokens of its prompt that are not known to be computed */
+    struct orphan orphan; /* of replicas, until it has a token: what another one gets */
 };
 
 struct worker_client {
@@ -32,6 +34,8 @@ struct worker_client {
     int silence_ms, opening_silence_ms; /* the latter until it has opened the model */
     int restarts_max;
     bool has_ranks; /* it is rank 0 of several */
+    struct worker_owner owner;
+    char name[32]; /* " of replica 1", for messages */
     pthread_t supervisor;
     int wake[2]; /* a pipe */
     atomic_bool has_cancels;
@@ -52,6 +56,10 @@ struct worker_client {
     struct inflight *inflight; /* (n_slots) */
     size_t n_slots, slots_capacity;
     int n_inflight, first_free;
+    int64_t n_pending_tokens; /* of all requests */
+    struct orphan *orphans;   /* (n_orphans) of the worker that was lost, for the owner */
+    size_t n_orphans;
+    bool is_lost; /* the owner is not told yet */
     struct osp_engine_stats stats,
         stats_before; /* of this process; sums over the processes before */
     struct osp_engine_metrics metrics, metrics_before; /* likewise */
@@ -99,6 +107,10 @@ CHECKED enum osp_status worker_client_receive(struct worker_client *r);
 CHECKED enum osp_status worker_client_add(struct worker_client *r, struct osp_request *request,
                                           uint64_t *id);
 void worker_client_remove(struct worker_client *r, uint64_t id);
+/* Moves the requests that another replica can have to r->orphans. */
+void worker_client_collect_orphans(struct worker_client *r);
+void worker_client_set_pending(struct worker_client *r, uint64_t id, int n_tokens);
+struct inflight *worker_client_find(struct worker_client *r, uint64_t id);
 /* Sends cancels for requests that were canceled. */
 CHECKED enum osp_status worker_client_send_cancels(struct worker_client *r);
 /* Ends all requests: canceled, or with a failure's status and message. */

@@ -17,7 +17,7 @@ static uint64_t id_of(const struct worker_client *r, int place)
 }
 
 /* NULL: the request has ended here, before the worker knew. */
-static struct inflight *find(struct worker_client *r, uint64_t id)
+struct inflight *worker_client_find(struct worker_client *r, uint64_t id)
 {
     size_t place = (size_t)(id & UINT32_MAX);
 
@@ -59,9 +59,28 @@ out:
     return st;
 }
 
+static void set_pending(struct worker_client *r, struct inflight *l, int n_tokens)
+{
+    r->n_pending_tokens += n_tokens - l->n_pending;
+    l->n_pending = n_tokens;
+}
+
+void worker_client_set_pending(struct worker_client *r, uint64_t id, int n_tokens)
+{
+    set_pending(r, worker_client_find(r, id), n_tokens);
+}
+
+static void drop_frame(struct inflight *l)
+{
+    free(l->orphan.frame);
+    l->orphan.frame = NULL;
+}
+
 static void free_slot(struct worker_client *r, struct inflight *l)
 {
     request_drop(l->request);
+    set_pending(r, l, 0);
+    drop_frame(l);
     l->request = NULL;
     l->next_free = r->first_free;
     r->first_free = (int)(l - r->inflight);
@@ -70,7 +89,7 @@ static void free_slot(struct worker_client *r, struct inflight *l)
 
 void worker_client_remove(struct worker_client *r, uint64_t id)
 {
-    struct inflight *l = find(r, id);
+    struct inflight *l = worker_client_find(r, id);
 
     if (l != NULL)
         free_slot(r, l);
@@ -83,6 +102,8 @@ static void end_inflight(struct worker_client *r, struct inflight *l, enum seq_e
 
     request->seq.state = SEQ_ENDED;
     request->seq.end = end;
+    if (r->owner.ended != NULL)
+        r->owner.ended(r->owner.ctx, r->owner.index, request);
     if (status != OSP_OK)
         request_publish_failure(request, status, message);
     else
@@ -97,6 +118,33 @@ void worker_client_end_all(struct worker_client *r, enum seq_end end, enum osp_s
     for (size_t i = 0; i < r->n_slots; i++)
         if (r->inflight[i].request != NULL)
             end_inflight(r, &r->inflight[i], end, status, message);
+}
+
+/* No client has heard of a token, or of a prompt's log-probability. */
+static bool is_untouched(const struct inflight *l)
+{
+    const struct seq *q = &l->request->seq;
+
+    return l->orphan.frame != NULL && !atomic_load(&l->request->cancel) &&
+           q->n_tokens == q->n_prompt && q->n_logprobs_done == 0;
+}
+
+void worker_client_collect_orphans(struct worker_client *r)
+{
+    enum osp_status st;
+
+    st = mem_try_array(&r->orphans, (size_t)r->n_inflight, sizeof *r->orphans,
+                       "requests of a failed worker");
+    for (size_t i = 0; st == OSP_OK && i < r->n_slots; i++) {
+        struct inflight *l = &r->inflight[i];
+
+        if (l->request == NULL || !is_untouched(l))
+            continue;
+        request_retain(l->request);
+        r->orphans[r->n_orphans++] = l->orphan;
+        l->orphan.frame = NULL;
+        free_slot(r, l);
+    }
 }
 
 enum osp_status worker_client_send_cancels(struct worker_client *r)
@@ -162,7 +210,7 @@ static enum osp_status on_opened_again(struct worker_client *r, const struct wir
         return fail(outcome->status, "the model could not be opened again: %s", outcome->message);
     TRY(check_alike(r, made));
     r->worker_state = WORKER_STATE_READY;
-    log_info("the worker process %d has opened the model again in %.1f s", (int)r->pid,
+    log_info("the worker process %d%s has opened the model again in %.1f s", (int)r->pid, r->name,
              made->load_seconds);
     if (r->has_engine)
         TRY(worker_client_send_engine(r));
@@ -293,7 +341,7 @@ static enum osp_status on_logprobs(struct worker_client *r, struct frame *f)
     struct inflight *l;
 
     frame_take(f, &head, sizeof head);
-    l = find(r, head.id);
+    l = worker_client_find(r, head.id);
     if (l == NULL) {
         (void)frame_view(f, f->n_left);
         return OSP_OK;
@@ -313,9 +361,11 @@ static enum osp_status take_ignored(struct osp_request *request, struct frame *f
     if (n_bytes == 0)
         return OSP_OK;
     frame_take(f, ignored, (size_t)n_bytes);
-    return request->ignored == NULL
-               ? str_copy(&request->ignored, ignored, "the names of ignored keywords")
-               : fail(OSP_EFORMAT, "worker protocol: ignored keywords are listed twice");
+    if (request->ignored == NULL)
+        return str_copy(&request->ignored, ignored, "the names of ignored keywords");
+    if (strcmp(request->ignored, ignored) == 0) /* another replica had the request before */
+        return OSP_OK;
+    return fail(OSP_EFORMAT, "worker protocol: ignored keywords are listed twice");
 }
 
 static enum osp_status on_event(struct worker_client *r, struct frame *f)
@@ -328,7 +378,7 @@ static enum osp_status on_event(struct worker_client *r, struct frame *f)
     enum osp_status st;
 
     frame_take(f, &event, sizeof event);
-    l = find(r, event.id);
+    l = worker_client_find(r, event.id);
     if (l == NULL) {
         (void)frame_view(f, f->n_left);
         return OSP_OK;
@@ -350,6 +400,10 @@ static enum osp_status on_event(struct worker_client *r, struct frame *f)
     l->request->drafts.n_rejected_prediction = event.n_rejected_prediction;
     q->n_tokens += event.n_new;
     r->has_updates = true;
+    if (event.n_new > 0) {
+        set_pending(r, l, 0);
+        drop_frame(l);
+    }
     if (event.is_accepted)
         request_accept(l->request);
     if (event.end == SEQ_END_NONE)

@@ -63,6 +63,7 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
     frame_take(f, &s, sizeof s);
     wire_take_request_options(f, &opt);
     opt.raw = true;
+    opt.timeout_ms = s.timeout_ms;
     opt.no_wait = true; /* this thread sends pulses: it must not wait for a compilation */
     listed = take_list(&prompt, f, s.n_prompt, sizeof *prompt);
     if (listed == OSP_OK)

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "engine/worker/worker_client_internal.h"
 #include "engine/worker/wire_fields.h"
 #include "engine/worker/worker.h"
+#include "engine/worker/worker_sums.h"
 
 #define MS(n) ((uint64_t)(n)*1000000u)
 
@@ -42,44 +44,10 @@ void worker_client_wake(struct worker_client *r)
 
 /* ---- end of the process ---- */
 
-static void add_counts(struct osp_engine_stats *sum, const struct osp_engine_stats *s)
-{
-    sum->n_steps += s->n_steps;
-    sum->n_prompt_tokens += s->n_prompt_tokens;
-    sum->n_generated_tokens += s->n_generated_tokens;
-    sum->n_requests_done += s->n_requests_done;
-    sum->n_cached_tokens += s->n_cached_tokens;
-    sum->n_preemptions += s->n_preemptions;
-    sum->n_swapped_pages += s->n_swapped_pages;
-    sum->n_rows_again += s->n_rows_again;
-    sum->drafts.n_proposals += s->drafts.n_proposals;
-    sum->drafts.n_draft_tokens += s->drafts.n_draft_tokens;
-    sum->drafts.n_accepted_tokens += s->drafts.n_accepted_tokens;
-    for (int i = 0; i < OSP_DRAFTS_MAX; i++)
-        sum->drafts.n_accepted_at[i] += s->drafts.n_accepted_at[i];
-    sum->steps_seconds += s->steps_seconds;
-    sum->device_seconds += s->device_seconds;
-    sum->device_idle_seconds += s->device_idle_seconds;
-}
-
-static void add_metrics(struct osp_engine_metrics *sum, const struct osp_engine_metrics *m)
-{
-    sum->n_stopped += m->n_stopped;
-    sum->n_length += m->n_length;
-    sum->n_canceled += m->n_canceled;
-    sum->n_failed += m->n_failed;
-    sum->n_refused += m->n_refused;
-    for (int i = 0; i < OSP_N_HISTOGRAMS; i++) {
-        for (int k = 0; k < OSP_BUCKETS_MAX; k++)
-            sum->histograms[i].counts[k] += m->histograms[i].counts[k];
-        sum->histograms[i].sum += m->histograms[i].sum;
-    }
-}
-
 void worker_client_sum_metrics(const struct worker_client *r, struct osp_engine_metrics *out)
 {
     *out = r->metrics_before;
-    add_metrics(out, &r->metrics);
+    worker_add_metrics(out, &r->metrics);
     out->n_refused += r->n_refused;
     out->backlog_seconds = r->metrics.backlog_seconds;
     out->n_ranks = r->metrics.n_ranks;
@@ -89,20 +57,23 @@ void worker_client_sum_metrics(const struct worker_client *r, struct osp_engine_
 void worker_client_sum_stats(const struct worker_client *r, struct osp_engine_stats *out)
 {
     *out = r->stats;
-    add_counts(out, &r->stats_before);
+    worker_add_counts(out, &r->stats_before);
     out->n_waiting = r->n_inflight > out->n_running ? r->n_inflight - out->n_running : 0;
     out->n_seqs_max = r->made.plan.n_seqs_max;
 }
 
-/* Its requests fail at once; the process may take longer to exit. */
+/* Its requests fail at once, except those that another replica can have; the process may take
+ * longer to exit. */
 static void end_requests(struct worker_client *r)
 {
     char message[FAIL_MESSAGE_BYTES_MAX];
-    int n = r->n_inflight;
+    int n;
 
-    snprintf(message, sizeof message,
-             "the engine's process has failed (%s), and this request with it: send it again",
-             r->reason);
+    snprintf(message, sizeof message, LOST_MESSAGE, r->reason);
+    if (r->owner.lost != NULL)
+        worker_client_collect_orphans(r);
+    r->is_lost = r->owner.lost != NULL;
+    n = r->n_inflight;
     worker_client_end_all(r, SEQ_END_FAILED, OSP_EDEVICE, message);
     r->stats.n_requests_done += n;
     r->metrics.n_failed += n;
@@ -115,9 +86,10 @@ static void lose(struct worker_client *r, const char *reason)
              r->has_ranks && strstr(reason, "rank ") == NULL ? "rank 0: " : "", reason);
     end_requests(r);
     r->n_idle_exits = r->stats.n_steps > 0 ? 0 : r->n_idle_exits + 1;
-    add_counts(&r->stats_before, &r->stats);
-    add_metrics(&r->metrics_before, &r->metrics);
-    r->stats = (struct osp_engine_stats){.pages_total = r->stats.pages_total};
+    worker_add_counts(&r->stats_before, &r->stats);
+    worker_add_metrics(&r->metrics_before, &r->metrics);
+    r->stats = (struct osp_engine_stats){.pages_total = r->stats.pages_total,
+                                         .pages_full = r->stats.pages_full};
     memset(&r->metrics, 0, sizeof r->metrics);
     r->health = (struct osp_engine_health){.state = OSP_ENGINE_OK};
     r->engine_is_open = false;
@@ -131,10 +103,10 @@ static void lose(struct worker_client *r, const char *reason)
 static void log_end(const struct worker_client *r, int status)
 {
     if (WIFSIGNALED(status))
-        log_error("the worker process %d was ended by signal %d: %s", (int)r->pid, WTERMSIG(status),
-                  r->reason);
+        log_error("the worker process %d%s was ended by signal %d: %s", (int)r->pid, r->name,
+                  WTERMSIG(status), r->reason);
     else
-        log_error("the worker process %d ended with exit status %d: %s", (int)r->pid,
+        log_error("the worker process %d%s ended with exit status %d: %s", (int)r->pid, r->name,
                   WEXITSTATUS(status), r->reason);
 }
 
@@ -197,7 +169,8 @@ static void schedule(struct worker_client *r)
         r->n_restarts++;
         r->worker_state = WORKER_STATE_NONE;
         r->start_ns = clock_ns() + wait_ns;
-        log_info("the worker process is restarted%s", wait_ns > 0 ? " after a pause" : "");
+        log_info("the worker process%s is restarted%s", r->name,
+                 wait_ns > 0 ? " after a pause" : "");
     }
 }
 
@@ -243,8 +216,8 @@ static void start(struct worker_client *r)
     r->start_ns = r->received_ns = clock_ns();
     r->pinged_ns = r->ping_ns = 0;
     if (r->has_ranks)
-        mpirun_clean(getpid()); /* of ranks that have failed */
-    st = process_start(&r->pid, &socket, WORKER_ARGUMENT);
+        mpirun_clean(getpid(), r->owner.index); /* of ranks that have failed */
+    st = process_start(&r->pid, &socket, WORKER_ARGUMENT, r->owner.variables);
     if (st != OSP_OK) {
         snprintf(r->reason, sizeof r->reason, "%.*s", OSP_REASON_BYTES - 1, fail_message());
         r->n_idle_exits++;
@@ -256,7 +229,7 @@ static void start(struct worker_client *r)
     r->pidfd = process_descriptor(r->pid);
     r->worker_state = WORKER_STATE_OPENING;
     wire_init(&r->wire, socket);
-    log_debug("the worker process is %d", (int)r->pid);
+    log_debug("the worker process%s is %d", r->name, (int)r->pid);
     if (send_open(r) != OSP_OK)
         lose(r, fail_message());
 }
@@ -436,6 +409,26 @@ static void notify(struct worker_client *r)
     pthread_cond_broadcast(&r->changed);
 }
 
+/* Other replicas may be locked meanwhile, so this one must not be. */
+static void pass_orphans(struct worker_client *r)
+{
+    struct orphan *orphans = r->orphans;
+    const size_t n = r->n_orphans;
+    char reason[OSP_REASON_BYTES];
+
+    if (!r->is_lost)
+        return;
+    memcpy(reason, r->reason, sizeof reason);
+    r->orphans = NULL;
+    r->n_orphans = 0;
+    r->is_lost = false;
+    pthread_mutex_unlock(&r->lock);
+    r->owner.lost(r->owner.ctx, r->owner.index, orphans, n, reason);
+    free(orphans);
+    pthread_mutex_lock(&r->lock);
+    r->has_updates = true;
+}
+
 static void turn(struct worker_client *r)
 {
     short events = wait_for_events(r);
@@ -448,6 +441,7 @@ static void turn(struct worker_client *r)
         look_after(r, events);
     if (r->worker_state == WORKER_STATE_STOPPING)
         reap(r);
+    pass_orphans(r);
     notify(r);
 }
 
@@ -460,7 +454,7 @@ void *worker_supervise(void *arg)
     while (!(r->quits && r->worker_state == WORKER_STATE_DEAD))
         turn(r);
     if (r->has_ranks)
-        mpirun_clean(getpid());
+        mpirun_clean(getpid(), r->owner.index);
     pthread_mutex_unlock(&r->lock);
     return NULL;
 }

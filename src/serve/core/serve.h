@@ -55,8 +55,9 @@ struct serve_options {
     size_t answers_bytes_max;
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;
     int request_limit_ms; /* from the arrival of a request to the end of its answer; 0: no limit */
-    bool no_async_scheduling; /* see osp_engine_options */
-    struct osp_speculative speculative;
+    /* The server sets the queue's limit, the slot share and notify. Strings are borrowed until
+     * serve_close(). */
+    struct osp_engine_options engine;
     int queue_requests_max;
     int stored_responses_max; /* of /v1/responses; 0: responses are not stored */
     size_t stored_bytes_max;  /* of all stored responses */

@@ -1,0 +1,226 @@
+/* Changes of the prefix cache as KV events: what the log has, how a batch is packed, the endpoints
+ * of replicas, a full queue. tests/http/test_kv_events.py reads them with vLLM's libraries. */
+#include "unit.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "engine/kv_events/kv_pack.h"
+#include "engine/kv_events/kv_publisher.h"
+#include "engine/sched/prefix.h"
+#include "engine/sched/prefix_hash.h"
+
+enum { N_PAGES = 8 };
+
+/* ---- the log ---- */
+
+struct fixture {
+    struct pages pages[N_PAGE_GROUPS];
+    struct prefix prefix;
+    struct prefix_log log;
+};
+
+static void setup(struct fixture *f)
+{
+    memset(f, 0, sizeof *f);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        assert_int_equal(pages_init(&f->pages[g], N_PAGES), OSP_OK);
+    assert_int_equal(prefix_init(&f->prefix, f->pages, 128, N_PAGES), OSP_OK);
+    f->prefix.log = &f->log;
+}
+
+static void teardown(struct fixture *f)
+{
+    prefix_release(&f->prefix);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        pages_release(&f->pages[g]);
+    prefix_log_release(&f->log);
+}
+
+/* A page with these tokens after `parent`, which is referenced. */
+static struct prefix_node *add(struct fixture *f, struct prefix_node *parent, int first, int n,
+                               int n_clean)
+{
+    int32_t tokens[PAGE_TOKENS], page = pages_alloc(&f->pages[GROUP_FULL]);
+    struct prefix_entry e = {.tokens = tokens, .n_tokens = n, .n_clean = n_clean};
+    struct prefix_node *node;
+
+    for (int i = 0; i < PAGE_TOKENS; i++)
+        tokens[i] = first + i;
+    e.page[GROUP_FULL] = page;
+    e.page[GROUP_WINDOW] = -1;
+    node = prefix_add(&f->prefix, parent, &e);
+    assert_non_null(node);
+    pages_unref(&f->pages[GROUP_FULL], page);
+    prefix_ref(&f->prefix, node);
+    prefix_unref(&f->prefix, node);
+    return node;
+}
+
+static void test_log(void **state)
+{
+    struct fixture f;
+    struct prefix_node *root, *one, *two;
+
+    (void)state;
+    setup(&f);
+    root = prefix_root(&f.prefix, NULL);
+    prefix_ref(&f.prefix, root);
+    one = add(&f, root, 100, PAGE_TOKENS, PAGE_TOKENS);
+    prefix_move_ref(&f.prefix, root, one);
+    two = add(&f, one, 200, PAGE_TOKENS, PAGE_TOKENS);
+    (void)add(&f, one, 300, 10, 10);         /* not a whole page: nothing is told */
+    (void)add(&f, one, 200, PAGE_TOKENS, 5); /* the same tokens again */
+    assert_int_equal(f.log.n, 2);
+    assert_int_equal(f.log.changes[0].kind, PREFIX_STORED);
+    assert_true(f.log.changes[0].is_first);
+    assert_int_equal(f.log.changes[0].salt, 0);
+    assert_int_equal(f.log.changes[0].hash,
+                     prefix_hash_next(prefix_hash_salt(""), f.log.changes[0].tokens, PAGE_TOKENS));
+    assert_false(f.log.changes[1].is_first);
+    assert_int_equal(f.log.changes[1].parent, one->hash);
+    assert_int_equal(f.log.changes[1].tokens[1], 201);
+    assert_int_equal(f.log.changes[1].hash, two->hash);
+    prefix_unref(&f.prefix, one);
+    prefix_log_release(&f.log);
+    while (prefix_evict(&f.prefix, GROUP_FULL))
+        continue;
+    assert_int_equal(f.log.n, 2); /* the twin leaves with the last of its two pages */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(f.log.changes[i].kind, PREFIX_REMOVED);
+    assert_true(f.log.changes[0].hash != f.log.changes[1].hash);
+    teardown(&f);
+}
+
+static void test_salted_log(void **state)
+{
+    struct fixture f;
+    struct prefix_node *root, *one;
+
+    (void)state;
+    setup(&f);
+    root = prefix_root(&f.prefix, "tenant");
+    prefix_ref(&f.prefix, root);
+    one = add(&f, root, 100, PAGE_TOKENS, PAGE_TOKENS);
+    prefix_move_ref(&f.prefix, root, one);
+    (void)add(&f, one, 200, PAGE_TOKENS, PAGE_TOKENS);
+    assert_int_equal(f.log.changes[0].salt, prefix_hash_salt("tenant"));
+    assert_int_equal(f.log.changes[1].salt, 0);
+    prefix_unref(&f.prefix, one);
+    teardown(&f);
+}
+
+/* ---- batches ---- */
+
+static int count(const struct buf *b, const char *text)
+{
+    int n = 0;
+
+    for (size_t i = 0; i + strlen(text) <= b->size_bytes; i++)
+        n += memcmp(b->data + i, text, strlen(text)) == 0;
+    return n;
+}
+
+/* Pages that follow each other are one event; so are removals. */
+static void test_pack(void **state)
+{
+    struct prefix_change c[6] = {
+        {.kind = PREFIX_STORED, .hash = 1, .is_first = true},
+        {.kind = PREFIX_STORED, .hash = 2, .parent = 1},
+        {.kind = PREFIX_STORED, .hash = 3, .parent = 1}, /* another sequence */
+        {.kind = PREFIX_REMOVED, .hash = 9},
+        {.kind = PREFIX_REMOVED, .hash = 8},
+        {.kind = PREFIX_STORED, .hash = 4, .is_first = true, .salt = 0xabc},
+    };
+    struct kv_batch batch = {.unix_seconds = 1.5, .changes = c, .n_changes = 6};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 20);
+    kv_pack(&b, &batch);
+    assert_int_equal((unsigned char)b.data[0], 0x93);  /* an array of three */
+    assert_int_equal((unsigned char)b.data[1], 0xcb);  /* a double */
+    assert_int_equal((unsigned char)b.data[10], 0x94); /* four events */
+    assert_int_equal((unsigned char)b.data[b.size_bytes - 1], 0);
+    assert_int_equal(count(&b, "BlockStored"), 3);
+    assert_int_equal(count(&b, "BlockRemoved"), 1);
+    assert_int_equal(count(&b, "0000000000000abc"), 1);
+    buf_release(&b);
+    batch = (struct kv_batch){.is_cleared = true, .data_parallel_rank = 3};
+    buf_init(&b, 1 << 20);
+    kv_pack(&b, &batch);
+    assert_int_equal(count(&b, "AllBlocksCleared"), 1);
+    assert_int_equal((unsigned char)b.data[b.size_bytes - 1], 3);
+    buf_release(&b);
+}
+
+/* ---- endpoints and the queue ---- */
+
+static void expect_endpoint(const char *given, int rank, const char *expected)
+{
+    char *found;
+    const enum osp_status st = kv_endpoint_of(&found, given, rank);
+
+    if (expected == NULL) {
+        assert_int_equal(st, OSP_EINVAL);
+        assert_null(found);
+        return;
+    }
+    assert_int_equal(st, OSP_OK);
+    assert_string_equal(found, expected);
+    free(found);
+}
+
+static void test_endpoints(void **state)
+{
+    char *none;
+
+    (void)state;
+    expect_endpoint("tcp://*:5557", 0, "tcp://*:5557");
+    expect_endpoint("tcp://*:5557", 3, "tcp://*:5560");
+    expect_endpoint("tcp://[::]:65534", 1, "tcp://[::]:65535");
+    expect_endpoint("inproc://cache", 2, "inproc://cache_dp2");
+    expect_endpoint("ipc:///tmp/x", 0, "ipc:///tmp/x");
+    expect_endpoint("ipc:///tmp/x", 1, NULL);
+    expect_endpoint("tcp://*:65535", 1, NULL);
+    expect_endpoint("tcp://*", 1, NULL);
+    expect_endpoint("tcp://*:55x", 1, NULL);
+    expect_endpoint("tcp://*:99999999999999999999", 1, NULL);
+    assert_int_equal(kv_endpoint_of(&none, NULL, 1), OSP_OK);
+    assert_null(none);
+}
+
+/* Changes that do not fit are counted, and the engine's thread does not wait. */
+static void test_full_queue(void **state)
+{
+    const struct osp_engine_options opt = {.kv_events_endpoint = "inproc://x",
+                                           .kv_events_queue_max = 1};
+    const struct prefix_change change = {.kind = PREFIX_STORED, .hash = 1, .is_first = true};
+    struct kv_publisher *p;
+    struct prefix_log log = {.changes = NULL};
+    int64_t n_batches = 0, n_dropped = 0;
+
+    (void)state;
+    log_set_level(LOG_ERROR);
+    if (kv_publisher_open(&p, &opt, 0) == OSP_EUNAVAILABLE) /* libzmq is not installed */
+        skip();
+    for (int i = 0; i < 1000000 && n_dropped == 0; i++) {
+        for (int k = 0; k < 200; k++)
+            prefix_log_add(&log, &change);
+        kv_publisher_take(p, &log);
+        assert_int_equal(log.n, 0);
+        kv_publisher_count(p, &n_batches, &n_dropped);
+    }
+    assert_true(n_dropped > 0);
+    assert_int_equal(n_dropped % 200, 0);
+    log.is_incomplete = true; /* there was no memory for a change */
+    kv_publisher_take(p, &log);
+    assert_false(log.is_incomplete);
+    kv_publisher_close(p);
+    kv_publisher_close(NULL);
+    kv_publisher_count(NULL, &n_batches, &n_dropped);
+    assert_int_equal(n_batches, 0);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_log), cmocka_unit_test(test_salted_log),
+          cmocka_unit_test(test_pack), cmocka_unit_test(test_endpoints),
+          cmocka_unit_test(test_full_queue))
