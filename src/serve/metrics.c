@@ -145,6 +145,24 @@ static void put_label_value(struct buf *out, const char *text)
     }
 }
 
+/* X(name, ending of the help text, value) of the steps of one kind. */
+#define STEP_LIST(X)                                                                               \
+    X("steps_total", "", s->n)                                                                     \
+    X("steps_graph_total", " that were one launch of a CUDA graph", s->n_graphs)                   \
+    X("step_rows_total", ": their rows", s->n_rows)                                                \
+    X("step_seconds_total", ": their time", s->seconds)
+
+static void put_steps(struct buf *out, const struct osp_step_stats *s, const char *kind,
+                      const char *text, const char *labels)
+{
+#define PUT(name, ending, value)                                                                   \
+    buf_printf(out, "# HELP osprey:%s_%s %s%s.\n# TYPE osprey:%s_%s counter\n", kind, name, text,  \
+               ending, kind, name);                                                                \
+    buf_printf(out, "osprey:%s_%s{%s} %.17g\n", kind, name, labels, (double)(value));
+    STEP_LIST(PUT)
+#undef PUT
+}
+
 static void put_engine(struct buf *out, const struct metrics_data *f, const char *labels)
 {
 #define PUT(name, type, text, value)                                                               \
@@ -152,6 +170,9 @@ static void put_engine(struct buf *out, const struct metrics_data *f, const char
     buf_printf(out, "%s{%s} %.17g\n", name, labels, (double)(value));
     ENGINE_LIST(PUT)
 #undef PUT
+#define PUT_STEPS(member, kind, text) put_steps(out, &f->stats.steps[member], kind, text, labels);
+    OSP_STEP_KIND_LIST(PUT_STEPS)
+#undef PUT_STEPS
     put_help(out, "vllm:request_success_total", "counter",
              "Requests that have ended, by finish reason.");
 #define PUT(reason, value)                                                                         \

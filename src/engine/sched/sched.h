@@ -4,7 +4,9 @@
  *
  * Policy (docs/engine.md):
  * - Every decoding sequence has one row in every step. The rest of the step's row budget goes to
- *   prefill chunks; their size is limited so that decode requests do not wait long.
+ *   prefill chunks; their size is limited so that decode requests do not wait long. On a device
+ *   where a step with both takes as long as two steps, prefill chunks get steps of their own: the
+ *   first tokens of their prompts are there earlier, and decode requests wait as long as before.
  * - A sequence with draft tokens has further decode rows, one a draft, where rows, pages and lists
  *   are left over: drafts never preempt, and never take the row of another sequence. The drafts
  *   that equal the sampled tokens are accepted when the step is committed; all else looks at the
@@ -51,6 +53,9 @@ enum {
 #define STEP_TARGET_NS       100e6
 #define STEP_TARGET_FACTOR   4.0
 #define STEP_ALONE_TARGET_NS 300e6
+/* Of limits.has_steps_apart: steps of prefill rows follow each other, without a step of the decode
+ * rows that wait, until less than this part of their time is left. */
+enum { PREFILL_LEFT_PART = 3 };
 
 struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
@@ -61,6 +66,7 @@ struct sched_limits {
     int bypass_max;                  /* see BYPASS_MAX_DEFAULT */
     int slot_share; /* sequences a client may run for each free slot; 0: no limit */
     bool no_prefix_cache;
+    bool has_steps_apart; /* device_info.runs_phases_apart: no step mixes decode and prefill rows */
     /* The key of a draft head at a position depends on the next token: a sequence that finds a part
      * of a page in the prefix cache computes the last position of it again. */
     bool has_draft_head;

@@ -1,5 +1,5 @@
 /* How many rows of the next step each sequence has: one for each decoding sequence, and for prompts
- * what the step's row and time budget leave. */
+ * what the step's row and time budget leave; or, where steps do not mix both, either of them. */
 #include "engine/sched/sched_budget.h"
 
 static int min_int(int a, int b)
@@ -71,21 +71,44 @@ static int prefill_rows_alone(const struct sched *s, int n_free)
     return n < n_least ? n_least : n;
 }
 
+/* The longest time between two tokens, if the decode rows alone take that. */
+static double target_ns(double alone_ns)
+{
+    return alone_ns * STEP_TARGET_FACTOR > STEP_TARGET_NS ? alone_ns * STEP_TARGET_FACTOR
+                                                          : STEP_TARGET_NS;
+}
+
 /* Prefill rows that the step can take beside n_decode_rows. */
 static int prefill_rows_max(const struct sched *s, int n_decode_rows)
 {
-    int n_free = s->limits.n_batch_tokens_max - n_decode_rows, n;
-    double limit_ns = STEP_TARGET_NS, alone_ns;
+    const int n_free = s->limits.n_batch_tokens_max - n_decode_rows;
+    double alone_ns;
+    int n;
 
     if (n_decode_rows == 0)
         return prefill_rows_alone(s, n_free);
     alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
     if (alone_ns == 0)
         return n_free; /* no step without prefill rows has run: what it takes is unknown */
-    if (alone_ns * STEP_TARGET_FACTOR > limit_ns)
-        limit_ns = alone_ns * STEP_TARGET_FACTOR;
-    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, limit_ns);
+    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, target_ns(alone_ns));
     return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
+}
+
+/* Prefill rows of a step before the n_decode_rows that wait: with the prefill steps since the last
+ * decode rows it takes what a step of both could take. 0: the decode rows are next. */
+static int prefill_rows_before(const struct sched *s, int n_decode_rows)
+{
+    const int n_free = s->limits.n_batch_tokens_max;
+    const double alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
+    const double all_ns = target_ns(alone_ns) - alone_ns, left_ns = all_ns - s->prefill_ns;
+    int n;
+
+    if (alone_ns == 0 || (s->prefill_ns > 0 && left_ns < all_ns / PREFILL_LEFT_PART))
+        return 0;
+    n = step_time_prefill_rows(&s->step_time, 0, n_free, left_ns);
+    if (n < PREFILL_ROWS_MIN && s->prefill_ns == 0)
+        n = min_int(PREFILL_ROWS_MIN, n_free);
+    return n;
 }
 
 /* a and b are of one client. Of one user's prompts the one with the fewest rows left goes first: a
@@ -231,18 +254,54 @@ static int assign_drafts(struct sched *s, int n_decode_rows, struct batch_counts
     return n_all;
 }
 
-void budget_assign(struct sched *s)
+/* Returns the number of decode rows. */
+static int assign_decode(struct sched *s, struct batch_counts *lists)
 {
-    struct batch_counts lists = {0};
-    int n_decode_rows = 0, n_draft_rows;
+    int n = 0;
 
     for (int i = 0; i < s->n_preempt_order; i++) {
         struct seq *q = s->preempt_order[i];
 
-        q->n_rows = seq_is_decoding(q) && can_continue(q) && lists_fit(s, q, &lists);
-        n_decode_rows += q->n_rows;
+        q->n_rows = seq_is_decoding(q) && can_continue(q) && lists_fit(s, q, lists);
+        n += q->n_rows;
     }
-    n_draft_rows = assign_drafts(s, n_decode_rows, &lists);
-    assign_prefill(s, prefill_rows_max(s, n_decode_rows + n_draft_rows));
+    return n;
+}
+
+static bool has_prefill_rows(const struct sched *s)
+{
+    for (int i = 0; i < s->n_preempt_order; i++)
+        if (prefill_rows_left(s->preempt_order[i]) > 0)
+            return true;
+    return false;
+}
+
+/* Prefill rows of a step without the n_decode_rows that wait, whose sequences then get none; 0: the
+ * step has them. */
+static int assign_apart(struct sched *s, int n_decode_rows)
+{
+    int n = 0;
+
+    if (n_decode_rows > 0 && s->limits.has_steps_apart && has_prefill_rows(s))
+        n = prefill_rows_before(s, n_decode_rows);
+    for (int i = 0; i < s->n_preempt_order && n > 0; i++)
+        s->preempt_order[i]->n_rows = s->preempt_order[i]->n_draft_rows = 0;
+    return n;
+}
+
+void budget_assign(struct sched *s)
+{
+    struct batch_counts lists = {0};
+    const int n_decode_rows = assign_decode(s, &lists), n_apart = assign_apart(s, n_decode_rows);
+    int n_draft_rows;
+
+    if (n_apart > 0) {
+        lists = (struct batch_counts){0};
+        assign_prefill(s, n_apart);
+    } else {
+        n_draft_rows = assign_drafts(s, n_decode_rows, &lists);
+        if (n_decode_rows == 0 || !s->limits.has_steps_apart)
+            assign_prefill(s, prefill_rows_max(s, n_decode_rows + n_draft_rows));
+    }
     check_prompt_lists(s, &lists);
 }
