@@ -135,6 +135,7 @@ static void world_open(struct osp_model *model, uint64_t seed)
     sim_model_head(world.odds.eagle3);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
     world.engine->sched->limits.slot_share = pick(3) == 0 ? 1 + pick(4) : 0;
+    world.engine->sched->limits.n_held_seqs = (int)(mix(seed, 504) % 4); /* there are few */
     world.engine->sched->limits.bypass_max = pick(2) == 0 ? 1 + pick(4) : BYPASS_MAX_DEFAULT;
 }
 

@@ -613,6 +613,33 @@ static void test_prefill_steps_of_their_own(void **state)
     fixture_close(&f);
 }
 
+/* While all sequences run, a prompt that would not fill a step waits for others, but for no more
+ * than PREFILL_HELD_STEPS decode steps. */
+static void test_prompts_are_held(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 3, 1000, 400);
+    f.sched->limits.has_steps_apart = true;
+    f.sched->limits.n_held_seqs = 3;
+    add(&f, 0, 100, 400)->is_uncached = true;
+    assert_int_equal(run(&f, 1).n_prefill_rows, 100);
+    assert_int_equal(run(&f, 1).n_prefill_rows, 0);
+    add(&f, 1, 200, 400)->is_uncached = true; /* a place is free: at once */
+    assert_int_equal(run(&f, 1).n_prefill_rows, 200);
+    assert_int_equal(run(&f, 1).n_rows, 2);
+    add(&f, 2, 300, 4)->is_uncached = true;
+    for (int i = 0; i < PREFILL_HELD_STEPS; i++)
+        assert_int_equal(run(&f, 1).n_prefill_rows, 0);
+    assert_int_equal(run(&f, 1).n_prefill_rows, 300);
+    while (f.seqs[2].state != SEQ_ENDED)
+        run(&f, 1);
+    add(&f, 3, 1000, 4)->is_uncached = true; /* fills a step */
+    assert_int_equal(run(&f, 1).n_prefill_rows, 1000);
+    fixture_close(&f);
+}
+
 /* The prompt admitted first has a quarter of the rows, the rest goes to one of better priority. */
 static void test_oldest_prompt_has_its_part(void **state)
 {
@@ -697,5 +724,6 @@ UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
           cmocka_unit_test(test_a_step_of_prompts_is_short),
           cmocka_unit_test(test_prompts_leave_time_to_generate),
           cmocka_unit_test(test_prefill_steps_of_their_own),
+          cmocka_unit_test(test_prompts_are_held),
           cmocka_unit_test(test_oldest_prompt_has_its_part), cmocka_unit_test(test_deadlines),
           cmocka_unit_test(test_batch_holds_the_plan))

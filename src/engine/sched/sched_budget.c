@@ -268,22 +268,29 @@ static int assign_decode(struct sched *s, struct batch_counts *lists)
     return n;
 }
 
-static bool has_prefill_rows(const struct sched *s)
+/* Prompts wait for others to fill a step with them. */
+static bool are_prompts_held(const struct sched *s)
 {
-    for (int i = 0; i < s->n_preempt_order; i++)
-        if (prefill_rows_left(s->preempt_order[i]) > 0)
-            return true;
-    return false;
+    return s->limits.n_held_seqs > 0 && s->limits.n_seqs_max >= s->limits.n_held_seqs &&
+           s->n_running == s->limits.n_seqs_max && s->n_held < PREFILL_HELD_STEPS;
 }
 
 /* Prefill rows of a step without the n_decode_rows that wait, whose sequences then get none; 0: the
  * step has them. */
 static int assign_apart(struct sched *s, int n_decode_rows)
 {
-    int n = 0;
+    int64_t n_waiting = 0;
+    int n;
 
-    if (n_decode_rows > 0 && s->limits.has_steps_apart && has_prefill_rows(s))
-        n = prefill_rows_before(s, n_decode_rows);
+    for (int i = 0; i < s->n_preempt_order; i++)
+        if (!seq_is_decoding(s->preempt_order[i]))
+            n_waiting += prefill_rows_left(s->preempt_order[i]);
+    if (n_decode_rows == 0 || !s->limits.has_steps_apart || n_waiting == 0)
+        return 0;
+    n = prefill_rows_before(s, n_decode_rows);
+    s->plan->has_held = n > n_waiting && are_prompts_held(s);
+    if (s->plan->has_held)
+        return 0;
     for (int i = 0; i < s->n_preempt_order && n > 0; i++)
         s->preempt_order[i]->n_rows = s->preempt_order[i]->n_draft_rows = 0;
     return n;
