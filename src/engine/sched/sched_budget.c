@@ -95,20 +95,21 @@ static int prefill_rows_max(const struct sched *s, int n_decode_rows)
 }
 
 /* Prefill rows of a step before the n_decode_rows that wait: with the prefill steps since the last
- * decode rows it takes what a step of both could take. 0: the decode rows are next. */
-static int prefill_rows_before(const struct sched *s, int n_decode_rows)
+ * decode rows it takes what a step of both could take. A second one must hold all n_waiting rows of
+ * prompts: parts of prompts in small steps would take longer. 0: the decode rows are next. */
+static int prefill_rows_before(const struct sched *s, int n_decode_rows, int64_t n_waiting)
 {
     const int n_free = s->limits.n_batch_tokens_max;
     const double alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
-    const double all_ns = target_ns(alone_ns) - alone_ns, left_ns = all_ns - s->prefill_ns;
+    const double left_ns = target_ns(alone_ns) - alone_ns - s->prefill_ns;
     int n;
 
-    if (alone_ns == 0 || (s->prefill_ns > 0 && left_ns < all_ns / PREFILL_LEFT_PART))
+    if (alone_ns == 0 || left_ns <= 0)
         return 0;
     n = step_time_prefill_rows(&s->step_time, 0, n_free, left_ns);
-    if (n < PREFILL_ROWS_MIN && s->prefill_ns == 0)
-        n = min_int(PREFILL_ROWS_MIN, n_free);
-    return n;
+    if (s->prefill_ns > 0)
+        return n < n_waiting ? 0 : n;
+    return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
 }
 
 /* a and b are of one client. Of one user's prompts the one with the fewest rows left goes first: a
@@ -287,7 +288,7 @@ static int assign_apart(struct sched *s, int n_decode_rows)
             n_waiting += prefill_rows_left(s->preempt_order[i]);
     if (n_decode_rows == 0 || !s->limits.has_steps_apart || n_waiting == 0)
         return 0;
-    n = prefill_rows_before(s, n_decode_rows);
+    n = prefill_rows_before(s, n_decode_rows, n_waiting);
     s->plan->has_held = n > n_waiting && are_prompts_held(s);
     if (s->plan->has_held)
         return 0;
