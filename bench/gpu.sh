@@ -13,7 +13,8 @@ set -eu
 folder=$1
 shift
 [ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b \
-    together-120b many-120b-256 many-120b-512 many-120b-1024 served-120b served-120b-many files
+    together-120b many-120b-256 many-120b-512 many-120b-1024 churn-120b-256 churn-120b-512 \
+    served-120b served-120b-many served-120b-poisson files
 export OSPREY_MODEL_DIR="${OSPREY_MODEL_DIR:-$PWD/models/osprey-nano}"
 mkdir -p "$folder"
 
@@ -25,6 +26,7 @@ row() { # NAME OPTION...
         echo "FAILED $name" >&2
 }
 
+arrivals=
 many="--mxfp4-layers all --pp 128 --tg 128 -b 8192 --runs 1 --warmup-runs 0"
 
 large() { # NAME OPTION...: gpt-oss-120b, generated weights
@@ -33,7 +35,8 @@ large() { # NAME OPTION...: gpt-oss-120b, generated weights
     row "$name" --load-format dummy --shape gpt-oss-120b "$@"
 }
 
-served() { # NAME CONCURRENCY PROMPT-TOKENS ANSWER-TOKENS OPTION...: through `osprey serve`
+# Through `osprey serve`; $arrivals: options of the client.
+served() { # NAME CONCURRENCY PROMPT-TOKENS ANSWER-TOKENS OPTION...
     name=$1 together=$2 prompt=$3 answer=$4
     shift 4
     echo "== $name" >&2
@@ -45,7 +48,7 @@ served() { # NAME CONCURRENCY PROMPT-TOKENS ANSWER-TOKENS OPTION...: through `os
         sleep 0.1
     done
     "$OSPREY" bench --url "$(head -n 1 "$at")" --format json --output "$folder/$name.json" \
-        --concurrency "$together" --pp "$prompt" --tg "$answer" --runs 1 --warmup-runs 0 ||
+        --concurrency "$together" --pp "$prompt" --tg "$answer" --runs 1 --warmup-runs 0 $arrivals ||
         echo "FAILED $name" >&2
     kill "$server"
     wait "$server" || echo "FAILED $name: the server's exit status" >&2
@@ -70,6 +73,10 @@ for wanted in "$@"; do
     many-120b-256) large many-120b-256 $many --concurrency 256 ;;
     many-120b-512) large many-120b-512 $many --concurrency 512 ;;
     many-120b-1024) large many-120b-1024 $many --concurrency 1024 --kv-cache-dtype fp8 ;;
+    # random lengths: how many steps are graphs
+    churn-120b-*) large "$wanted" --mxfp4-layers all --pp 512 --tg 256 --random-range-ratio 0.9 \
+        --concurrency "${wanted##*-}" --num-prompts $((${wanted##*-} * 5 / 2)) --runs 1 \
+        --warmup-runs 0 -b 8192 ;;
     served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 \
         --max-queue 1024 ;;
@@ -79,9 +86,17 @@ for wanted in "$@"; do
                 --shape gpt-oss-120b --mxfp4-layers all -np 64 -c 4096 --max-queue 512 \
                 --data-parallel-size "$n"
         done ;;
-    served-120b-many) served served-120b-many 256,512 1024 1024 --device cuda --load-format dummy \
+    served-120b-many) served served-120b-many 1,4,16,64,256,512 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 512 --max-model-len 2304 \
         --max-queue 1024 ;;
+    # about 70 % of what 256 streams can take: the time to the first token
+    served-120b-poisson)
+        arrivals="--request-rate 4.8 --num-prompts 200"
+        served served-120b-poisson 256 1024 1024 --device cuda --load-format dummy \
+            --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 \
+            --max-queue 1024
+        arrivals=
+        ;;
     files)
         [ -e "$FILES/config.json" ] ||
             python3 tools/make_checkpoint.py "$FILES" --shape 20b --layout hf
@@ -101,14 +116,25 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
     report = json.loads(path.read_text())
     for b in report["benchmarks"]:
         itl_ms = (b.get("itl_ms") or {}).get("p50", 0)
+        engine = b.get("engine") or {}
         print(f"{path.stem}: pp{b['prompt_size']} depth {b['context_size']} x{b['concurrency']}: "
               f"pp {b['pp_throughput']['mean']:.0f} tok/s, tg {b['tg_throughput']['mean']:.1f} tok/s, "
               f"ITL p50 {itl_ms:.3f} ms, {b['concurrency'] * 1e3 / max(itl_ms, 1e-9):.0f} tok/s by it",
               end=", ")
+        for kind in ("decode", "prefill", "mixed"):
+            n = engine.get(f"{kind}_steps", 0)
+            if n:
+                print(f"{n:.0f} {kind} steps of {engine[f'{kind}_rows'] / n:.0f} rows in "
+                      f"{engine[f'{kind}_seconds']:.2f} s, {100 * engine[f'{kind}_graphs'] / n:.2f} % graphs",
+                      end=", ")
+        if engine:
+            print(f"idle {engine['idle_seconds']:.2f} s, {engine['preemptions']:.0f} preemptions, "
+                  f"first token {engine['ttft_ms']:.1f} ms after arrival", end=", ")
         if "start" in report:
             print(f"ready {report['start']['ready_s']:.2f} s")
         else:
-            rate = b["requests"] * b["completion_tokens"] / b["e2el_ms"]["mean"] * 1e3
             print(f"{b['requests'] - b['failed']} of {b['requests']} answered, "
-                  f"{rate:.0f} tok/s from the first request to the last byte")
+                  f"{b['output_throughput']['mean']:.0f} tok/s from the first request to the last "
+                  f"byte, {b['concurrency'] * b['completion_tokens'] / b['e2el_ms']['mean'] * 1e3:.0f} "
+                  "by the mean time of a request")
 END

@@ -358,6 +358,25 @@ struct osp_draft_stats {
     int64_t n_accepted_at[OSP_DRAFTS_MAX]; /* likewise, by the position in their proposal */
 };
 
+/* X(member, name, help): steps by their rows */
+#define OSP_STEP_KIND_LIST(X)                                                                      \
+    X(OSP_STEP_DECODE, "decode", "Steps with decode rows alone")                                   \
+    X(OSP_STEP_PREFILL, "prefill", "Steps with prefill rows alone")                                \
+    X(OSP_STEP_MIXED, "mixed", "Steps with decode and prefill rows")
+
+enum osp_step_kind {
+#define OSP_STEP_KIND_ENUM(member, name, text) member,
+    OSP_STEP_KIND_LIST(OSP_STEP_KIND_ENUM)
+#undef OSP_STEP_KIND_ENUM
+        OSP_N_STEP_KINDS
+};
+
+struct osp_step_stats {
+    int64_t n, n_rows;
+    int64_t n_graphs; /* of n, those that a GPU ran as one launch of a CUDA graph */
+    double seconds;
+};
+
 struct osp_engine_stats {
     int n_running, n_waiting;
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_requests_done;
@@ -373,6 +392,7 @@ struct osp_engine_stats {
     int n_seqs_max;                                  /* sequences that can run together */
     int64_t n_kv_event_batches, n_kv_events_dropped; /* published; changes that did not fit */
     struct osp_draft_stats drafts;
+    struct osp_step_stats steps[OSP_N_STEP_KINDS];
 };
 OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);
 

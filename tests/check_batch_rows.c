@@ -1,7 +1,7 @@
 /* Batch invariance: the bits of a decode row do not depend on the number of rows beside it.
  * Sequences whose pages have the same random keys and values advance by one token, alone, and
- * then together in steps of many sizes: launched, captured and replayed, with prefill rows behind
- * them and without. Every logit must be the same, and so must those of the last prefill row. In
+ * then together in steps of many sizes: captured and replayed, with prefill rows behind them, where
+ * the first step is launched kernel by kernel, and without. Every logit must be the same, and so must those of the last prefill row. In
  * steps whose number of rows changes at random, rows behind those of the batch must stay as they
  * are.
  * Several decode rows of one sequence, in which drafts are verified, have the bits of rows that come
@@ -29,7 +29,8 @@
  *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT drafts ROWS...
  *         the same for so many decode rows of one sequence, 17 at most
  *
- * With CHECK_KV=f8 pages are of F8, else of BF16. */
+ * With CHECK_KV=f8 pages are of F8, else of BF16. With CHECK_EAGER=1 every step is launched kernel by
+ * kernel. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -92,6 +93,7 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
                                 .n_rows_max = n_seqs + prefill_rows,
                                 .n_samples_max = n_seqs + 1,
                                 .kv_dtype = kv_dtype(), /* as fill_pages() writes them */
+                                .is_eager = getenv("CHECK_EAGER") != NULL,
                                 .mxfp4_layers = MXFP4_ALL};
     struct model *m;
 

@@ -89,6 +89,7 @@ static struct odds random_odds(void)
     o.is_async = o.is_async && o.is_behind; /* else steps do not overlap */
     o.is_ahead = o.is_behind && world.seed % 3 != 0;
     o.many_users = world.seed % 4 == 1;
+    o.is_apart = mix(world.seed, 503) % 2 == 0; /* not picked: as in choose_drafts() */
     o.long_answers = !o.short_answers && pick(o.few_pages ? 4 : 2) > 0;
     return o;
 }
@@ -139,6 +140,7 @@ static void world_open(struct osp_model *model, uint64_t seed)
     sim_model_head(world.odds.eagle3);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
     world.engine->sched->limits.slot_share = pick(3) == 0 ? 1 + pick(4) : 0;
+    world.engine->sched->limits.n_held_seqs = (int)(mix(seed, 504) % 4); /* there are few */
     world.engine->sched->limits.bypass_max = pick(2) == 0 ? 1 + pick(4) : BYPASS_MAX_DEFAULT;
 }
 

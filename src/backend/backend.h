@@ -39,6 +39,8 @@ struct device_info {
      * that one of the two steps before it samples (batch.h: tokens_ticket), of any program;
      * sampled() gives the results of each. */
     bool runs_pipelined;
+    /* A step with decode and prefill rows takes as long as two steps, one with each. */
+    bool runs_phases_apart;
 };
 
 /* The results of a step, in host memory, and its time by the device's clock: the device had all
@@ -49,6 +51,7 @@ struct sampled {
     const int32_t *top_tokens;
     const float *top_logprobs; /* (R, TOP_LOGPROBS_MAX) each, valid if a sample has n_top > 0 */
     uint64_t begin_ns, end_ns;
+    bool is_graph; /* the step was one launch, not one for each kernel */
 };
 
 /* The device's own memory; all zero for a device that works in host memory. */

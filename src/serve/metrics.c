@@ -167,6 +167,29 @@ static void put_label_value(struct buf *out, const char *text)
     }
 }
 
+/* X(name, ending of the help text, value) of the steps of one kind. */
+#define STEP_LIST(X)                                                                               \
+    X("steps_total", "", s->n)                                                                     \
+    X("steps_graph_total", " that were one launch of a CUDA graph", s->n_graphs)                   \
+    X("step_rows_total", ": their rows", s->n_rows)                                                \
+    X("step_seconds_total", ": their time", s->seconds)
+
+static void put_steps(struct buf *out, const struct metrics_data *all, enum osp_step_kind of,
+                      const char *kind, const char *text)
+{
+#define PUT(name, ending, value)                                                                   \
+    buf_printf(out, "# HELP osprey:%s_%s %s%s.\n# TYPE osprey:%s_%s counter\n", kind, name, text,  \
+               ending, kind, name);                                                                \
+    for (const struct replica_data *f = all->replicas; f < all->replicas + all->n_replicas; f++) { \
+        const struct osp_step_stats *s = &f->stats.steps[of];                                      \
+                                                                                                   \
+        buf_printf(out, "osprey:%s_%s{%s} %.17g\n", kind, name, buf_text(&f->labels),              \
+                   (double)(value));                                                               \
+    }
+    STEP_LIST(PUT)
+#undef PUT
+}
+
 static void put_replicas(struct buf *out, const struct metrics_data *all)
 {
     const struct replica_data *const end = all->replicas + all->n_replicas, *f;
@@ -177,6 +200,9 @@ static void put_replicas(struct buf *out, const struct metrics_data *all)
         buf_printf(out, "%s{%s} %.17g\n", name, buf_text(&f->labels), (double)(value));
     REPLICA_LIST(PUT)
 #undef PUT
+#define PUT_STEPS(member, kind, text) put_steps(out, all, member, kind, text);
+    OSP_STEP_KIND_LIST(PUT_STEPS)
+#undef PUT_STEPS
     put_help(out, "vllm:request_success_total", "counter",
              "Requests that have ended, by finish reason.");
 #define PUT(reason, value)                                                                         \

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/client/chat_stream.h"
-#include "cli/status/prometheus.h"
+#include "cli/client/prometheus.h"
 
 enum { TEXT_BYTES_MAX = 1 << 24 };
 

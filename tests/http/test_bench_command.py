@@ -146,6 +146,26 @@ def test_server(server):
         assert row["outside_share"] is None  # nobody but the engine's own process knows
 
 
+def test_arrivals_and_lengths(server):
+    """12 requests of random lengths that arrive at random, at most two at once, here and through a server,
+    with what the engine counted meanwhile."""
+    options = ("--concurrency", "2", "--num-prompts", "12", "--request-rate", "100",
+               "--random-range-ratio", "0.5", "--runs", "1", "--format", "json")
+    for where in ((), ("--url", server.url)):
+        report = json.loads(bench(*options, *where))
+        assert report["request_rate"] == 100 and report["range_ratio"] == 0.5
+        row, = report["benchmarks"]
+        assert row["requests"] == 12 and row["failed"] == 0 and row["short"] == 0
+        assert row["output_throughput"]["mean"] > 0
+        engine = row["engine"]
+        assert engine["first_tokens"] == engine["admissions"] == 12
+        steps = {kind: engine[f"{kind}_steps"] for kind in ("decode", "prefill", "mixed")}
+        assert steps["decode"] > 0 and steps["prefill"] > 0
+        rows = sum(engine[f"{kind}_rows"] for kind in steps)
+        assert 12 * (24 + 4) <= rows + 12 <= 12 * (1.2 * 72 + 12) and engine["decode_graphs"] == 0
+        assert 0 < engine["ttft_ms"] < row["e2el_ms"]["p99"]
+
+
 def test_server_of_before_with_v1(server):
     table = bench("--url", f"{server.url}/v1/", "--plain-body")
     assert f"server: {server.url}/v1/" in table

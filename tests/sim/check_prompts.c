@@ -69,6 +69,8 @@ void check_prompt_order(const struct step_plan *plan)
 {
     const struct sched *s = world.engine->sched;
 
+    CHECK(!s->limits.has_steps_apart || plan->n_prefill_rows == 0 ||
+          plan->n_prefill_rows == plan->n_rows);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         if (s->pages[g].n_free + s->pages[g].n_idle == 0)
             return;

@@ -64,6 +64,7 @@ struct odds {
     bool same_priority, short_answers, long_answers, few_pages;
     bool many_users;          /* of the first key */
     bool is_behind, is_ahead; /* of the device */
+    bool is_apart;            /* likewise: decode and prefill rows */
     bool is_async;            /* of the engine */
     bool ngram, predictions;  /* drafts */
     bool eagle3;              /* with a draft head, so the device is not behind */

@@ -13,7 +13,7 @@
 #include "naive.h"
 #include "worst.h"
 
-enum { ROWS_MAX = 130, SAMPLES_MAX = 130, BLOCK_MAX = 512 };
+enum { ROWS_MAX = 224, SAMPLES_MAX = 224, BLOCK_MAX = 512 };
 
 /* ---- limits ---- */
 

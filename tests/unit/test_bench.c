@@ -97,6 +97,7 @@ static void test_two_requests(void **state)
     bench_add_run(&row, t, 2, 0);
     assert_near(samples_mean(&row.pp_throughput), 200 / 0.7);
     assert_near(samples_mean(&row.tg_throughput), (17 - 2) / 0.35);
+    assert_near(samples_mean(&row.output_throughput), 17 / 0.85);
     assert_int_equal(row.pp_req_throughput.n, 2);
     assert_int_equal(row.n_short, 1);
     timeline_release(&t[0]);
@@ -115,6 +116,54 @@ static void test_prompt_tokens(void **state)
     assert_near(samples_mean(&row.pp_throughput), 1000);
     timeline_release(&t);
     bench_row_release(&row);
+}
+
+/* Requests of a run have lengths of their own. */
+static void test_asked_lengths(void **state)
+{
+    struct bench_row row = {.c = {.pp_tokens = 1000, .tg_tokens = 20, .concurrency = 2}};
+    struct timeline t[2] = {request(0, 1000, 10, 6), request(0, 1000, 10, 20)};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        t[i].n_prompt_asked = 110;
+        t[i].n_asked = i == 0 ? 6 : 21;
+    }
+    bench_add_run(&row, t, 2, 0);
+    assert_near(samples_mean(&row.pp_req_throughput), 100); /* within 20 % of 110 */
+    assert_int_equal(row.n_short, 1);
+    timeline_release(&t[0]);
+    timeline_release(&t[1]);
+    bench_row_release(&row);
+}
+
+/* ---- counters of the engine ---- */
+
+static void test_engine_of_a_server(void **state)
+{
+    struct bench_row row = {.n_requests = 1};
+    struct bench_engine before, after;
+    struct buf text;
+
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        buf_init(&text, 1 << 14);
+#define PUT_METRIC(name, metric)                                                                   \
+    buf_printf(&text, "# TYPE %s counter\n%s{engine=\"0\"} %d\n", metric, metric,                  \
+               n *(BENCH_##name + 1));
+        BENCH_ENGINE_LIST(PUT_METRIC)
+#undef PUT_METRIC
+        assert_true(
+            bench_engine_parse(n == 0 ? &before : &after, buf_text(&text), text.size_bytes));
+        assert_false(bench_engine_parse(&(struct bench_engine){{0}}, buf_text(&text),
+                                        text.size_bytes - strlen("queue{} 1\n") - 60));
+        buf_release(&text);
+    }
+    bench_engine_add(&row, &before, &after);
+    bench_engine_add(&row, &before, &after);
+    assert_true(row.has_engine);
+    for (int i = 0; i < BENCH_N_ENGINE; i++)
+        assert_near(row.engine.at[i], 2 * (i + 1));
 }
 
 /* ---- streams ---- */
@@ -467,7 +516,8 @@ static void test_probe(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_statistics), cmocka_unit_test(test_peak),
           cmocka_unit_test(test_one_request), cmocka_unit_test(test_two_requests),
-          cmocka_unit_test(test_prompt_tokens), cmocka_unit_test(test_stream),
+          cmocka_unit_test(test_prompt_tokens), cmocka_unit_test(test_asked_lengths),
+          cmocka_unit_test(test_engine_of_a_server), cmocka_unit_test(test_stream),
           cmocka_unit_test(test_broken_stream), cmocka_unit_test(test_json_and_back),
           cmocka_unit_test(test_wrong_json), cmocka_unit_test(test_csv),
           cmocka_unit_test(test_compare), cmocka_unit_test(test_plot),

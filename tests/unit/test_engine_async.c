@@ -123,7 +123,8 @@ static enum osp_status behind_drawn(struct backend *be, struct sampled *out)
                             .top_tokens = results[step % 2].top_tokens,
                             .top_logprobs = results[step % 2].top_logprobs,
                             .begin_ns = 10 * (uint64_t)step + 1,
-                            .end_ns = 10 * (uint64_t)step + 8};
+                            .end_ns = 10 * (uint64_t)step + 8,
+                            .is_graph = true};
     return OSP_OK;
 }
 
@@ -219,6 +220,22 @@ static struct osp_request *submit_kind(struct osp_engine *engine, int kind)
     return submit(engine, lengths[kind], &opt);
 }
 
+/* Every step has one kind; only the device that queues steps runs graphs. */
+static void check_step_kinds(const struct osp_engine_stats *stats, bool is_graph)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < OSP_N_STEP_KINDS; i++) {
+        const struct osp_step_stats *s = &stats->steps[i];
+
+        n += s->n;
+        assert_true(s->n_rows >= s->n && (s->seconds > 0) == (s->n > 0));
+        assert_int_equal(s->n_graphs, is_graph ? s->n : 0);
+    }
+    assert_int_equal(n, stats->n_steps);
+    assert_true(stats->steps[OSP_STEP_DECODE].n > 0 && stats->steps[OSP_STEP_PREFILL].n > 0);
+}
+
 static void hear_kinds(struct heard *out, enum way how, bool is_async, int n_seqs_max)
 {
     struct osp_model *model = open_model(how, n_seqs_max);
@@ -239,6 +256,7 @@ static void hear_kinds(struct heard *out, enum way how, bool is_async, int n_seq
         assert_int_equal(atomic_load(&n_sent) > 0, how == AHEAD && is_async);
     assert_int_equal(stats.drafts.n_accepted_tokens > 0, has_drafts);
     assert_true(stats.device_seconds > 0 && stats.device_idle_seconds > 0);
+    check_step_kinds(&stats, how == AHEAD);
     osp_engine_close(engine);
     osp_model_close(model);
 }

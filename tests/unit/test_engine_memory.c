@@ -113,6 +113,33 @@ static void test_context_is_cut_to_the_memory(void **state)
     assert_int_equal(p.context_tokens_max, 131072);
 }
 
+/* A GPU's own memory is the cache's, up to what the requests can use, but for a reserve. Memory that
+ * is the host's too is shared with it. */
+static void test_cache_of_a_gpu(void **state)
+{
+    const int64_t n_free = 80 * GB;
+    struct memory_request request = {.n_seqs_max = 512,
+                                     .context_tokens_max = 4096,
+                                     .is_gpu = true,
+                                     .info = {.gpu = {.total_bytes = n_free, .free_bytes = n_free},
+                                              .free_bytes = n_free}};
+    struct memory_plan p = plan(request, n_free);
+    const int64_t n_page = p.kv_cache_bytes / (p.n_pages[GROUP_FULL] + p.n_pages[GROUP_WINDOW]);
+
+    (void)state;
+    assert_in_range(n_free - p.total_bytes, n_free / 16, n_free / 16 + 2 * n_page);
+    p = plan(request, n_free - GB); /* of a reserve of 5 GB, --gpu-memory-utilization leaves 1 */
+    assert_in_range(n_free - p.total_bytes, n_free / 16, n_free / 16 + 2 * n_page);
+    p = plan(request, n_free / 2);
+    assert_in_range(n_free / 2 - p.total_bytes, 0, 2 * n_page);
+    request.info.gpu.is_unified = true;
+    p = plan(request, n_free);
+    assert_in_range(n_free - p.total_bytes, p.kv_cache_bytes, p.kv_cache_bytes + 4 * n_page);
+    request.info.gpu.is_unified = false;
+    request.n_seqs_max = 4;
+    assert_int_equal(plan(request, n_free).n_pages[GROUP_FULL], 4 * pages_of_tokens(4096));
+}
+
 static void test_wishes_are_kept(void **state)
 {
     struct memory_request request = {
@@ -451,6 +478,7 @@ static void test_share_of_a_card(void **state)
 UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
           cmocka_unit_test(test_steps_of_cards),
           cmocka_unit_test(test_context_is_cut_to_the_memory),
+          cmocka_unit_test(test_cache_of_a_gpu),
           cmocka_unit_test(test_wishes_are_kept),
           cmocka_unit_test(test_the_cache_counts_true_bytes),
           cmocka_unit_test(test_names_of_the_caches_types),

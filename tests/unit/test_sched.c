@@ -576,6 +576,70 @@ static void test_prompts_leave_time_to_generate(void **state)
     fixture_close(&f);
 }
 
+/* On a device that runs both kinds of rows apart: a prompt does not wait for decode rows. A step of
+ * 100 decode rows takes 20 ms, so that prefill rows of 0.1 ms each have 80 ms between two of them. */
+static void test_prefill_steps_of_their_own(void **state)
+{
+    struct fixture f;
+    int32_t tokens[SEQS_MAX] = {1, 1, 1, 1};
+    const struct step_plan *plan;
+    int n_prefill = 0, n_between = 0;
+
+    (void)state;
+    fixture_open(&f, 3, 1000, 400);
+    f.sched->limits.has_steps_apart = true;
+    add(&f, 0, 200, 400);
+    for (int i = 0; i < 60; i++) {
+        uint64_t step_ns;
+
+        if (i == 20)
+            add(&f, 1, 3000, 10)->is_uncached = true;
+        if (i == 40 || i == 41) /* the second one while the first one's step runs */
+            add(&f, i - 38, 200, 10)->is_uncached = true;
+        plan = sched_plan(f.sched, f.now_ns);
+        assert_true(plan->n_prefill_rows == 0 || plan->n_prefill_rows == plan->n_rows);
+        if (i == 20 || i == 40 || i == 41)
+            assert_true(plan->n_prefill_rows > 0); /* at once */
+        n_between = plan->n_prefill_rows > 0 ? n_between + plan->n_rows : 0;
+        n_prefill += plan->n_prefill_rows;
+        if (i > 20)
+            assert_in_range(n_between, 0, 800);
+        step_ns = plan->n_prefill_rows > 0 ? (uint64_t)plan->n_rows * 100000 : 20000000;
+        sched_begin(f.sched);
+        sched_commit(f.sched, tokens, step_ns, f.now_ns += step_ns);
+    }
+    assert_int_equal(n_prefill, 200 + 3000 + 200 + 200);
+    assert_int_equal(f.seqs[2].state, SEQ_ENDED);
+    fixture_close(&f);
+}
+
+/* While all sequences run, a prompt that would not fill a step waits for others, but for no more
+ * than PREFILL_HELD_STEPS decode steps. */
+static void test_prompts_are_held(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 3, 1000, 400);
+    f.sched->limits.has_steps_apart = true;
+    f.sched->limits.n_held_seqs = 3;
+    add(&f, 0, 100, 400)->is_uncached = true;
+    assert_int_equal(run(&f, 1).n_prefill_rows, 100);
+    assert_int_equal(run(&f, 1).n_prefill_rows, 0);
+    add(&f, 1, 200, 400)->is_uncached = true; /* a place is free: at once */
+    assert_int_equal(run(&f, 1).n_prefill_rows, 200);
+    assert_int_equal(run(&f, 1).n_rows, 2);
+    add(&f, 2, 300, 4)->is_uncached = true;
+    for (int i = 0; i < PREFILL_HELD_STEPS; i++)
+        assert_int_equal(run(&f, 1).n_prefill_rows, 0);
+    assert_int_equal(run(&f, 1).n_prefill_rows, 300);
+    while (f.seqs[2].state != SEQ_ENDED)
+        run(&f, 1);
+    add(&f, 3, 1000, 4)->is_uncached = true; /* fills a step */
+    assert_int_equal(run(&f, 1).n_prefill_rows, 1000);
+    fixture_close(&f);
+}
+
 /* The prompt admitted first has a quarter of the rows, the rest goes to one of better priority. */
 static void test_oldest_prompt_has_its_part(void **state)
 {
@@ -659,5 +723,7 @@ UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
           cmocka_unit_test(test_a_short_prompt_does_not_wait_for_a_long_one),
           cmocka_unit_test(test_a_step_of_prompts_is_short),
           cmocka_unit_test(test_prompts_leave_time_to_generate),
+          cmocka_unit_test(test_prefill_steps_of_their_own),
+          cmocka_unit_test(test_prompts_are_held),
           cmocka_unit_test(test_oldest_prompt_has_its_part), cmocka_unit_test(test_deadlines),
           cmocka_unit_test(test_batch_holds_the_plan))

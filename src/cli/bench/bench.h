@@ -18,6 +18,7 @@ enum {
     BENCH_CASES_MAX = 256,
     BENCH_LIST_MAX = 32, /* values of --pp, --tg, --depth, --concurrency */
     BENCH_CONCURRENCY_MAX = 1024,
+    BENCH_REQUESTS_MAX = 16384, /* of a run */
     BENCH_STAGES_MAX = 32
 };
 
@@ -49,6 +50,7 @@ struct timeline {
     uint64_t *chunk_ns; /* (n_chunks): pieces of text, of any kind */
     size_t n_chunks, n_chunks_max;
     int n_prompt_tokens, n_tokens; /* by the engine's count; 0: unknown */
+    int n_prompt_asked, n_asked;   /* requested; 0: as the case says */
     struct stage_split *split;     /* NULL: not requested, or unknown */
 };
 
@@ -63,6 +65,33 @@ struct bench_step_time {
     double steps_seconds, backend_seconds;
 };
 
+/* Counters of the engine. X(name, metric of a server) */
+#define BENCH_STEPS_OF(X, kind)                                                                    \
+    X(kind##_steps, "osprey:" #kind "_steps_total")                                                \
+    X(kind##_graphs, "osprey:" #kind "_steps_graph_total")                                         \
+    X(kind##_rows, "osprey:" #kind "_step_rows_total")                                             \
+    X(kind##_seconds, "osprey:" #kind "_step_seconds_total")
+#define BENCH_ENGINE_LIST(X)                                                                       \
+    BENCH_STEPS_OF(X, decode)                                                                      \
+    BENCH_STEPS_OF(X, prefill)                                                                     \
+    BENCH_STEPS_OF(X, mixed)                                                                       \
+    X(idle_seconds, "osprey:device_idle_seconds_total")                                            \
+    X(preemptions, "vllm:num_preemptions_total")                                                   \
+    X(first_tokens, "vllm:time_to_first_token_seconds_count")                                      \
+    X(first_token_seconds, "vllm:time_to_first_token_seconds_sum")                                 \
+    X(admissions, "vllm:request_queue_time_seconds_count")                                         \
+    X(queue_seconds, "vllm:request_queue_time_seconds_sum")
+
+enum bench_engine_value {
+#define BENCH_ENGINE_ENUM(name, metric) BENCH_##name,
+    BENCH_ENGINE_LIST(BENCH_ENGINE_ENUM)
+#undef BENCH_ENGINE_ENUM
+        BENCH_N_ENGINE
+};
+struct bench_engine {
+    double at[BENCH_N_ENGINE];
+};
+
 /* One kind: the engine in this process, or a server. prepare() is not timed. run() is called by one
  * thread per job, several concurrently; it fills the timeline, and *split if that is not NULL. */
 struct bench_source {
@@ -74,6 +103,8 @@ struct bench_source {
     void (*drop)(void *self, struct bench_job *job);
     /* Time of the engine's steps so far, and the part in the backend; NULL: unknown. */
     struct bench_step_time (*step_time)(void *self);
+    /* The engine's counters so far; false: the server does not have them all. */
+    bool (*engine)(void *self, struct bench_engine *out);
 };
 
 /* Costs of the stages so far, as of a finished step. */
@@ -131,6 +162,7 @@ struct bench_source bench_http_source(struct bench_http *h);
     X(tg_req_throughput)                                                                           \
     X(peak_throughput)                                                                             \
     X(peak_req_throughput)                                                                         \
+    X(output_throughput)                                                                           \
     X(ttfr)                                                                                        \
     X(est_ppt)                                                                                     \
     X(e2e_ttft)                                                                                    \
@@ -149,11 +181,16 @@ struct bench_row {
     bool has_split;
     struct stage_split split; /* summed over the runs */
     int n_split_runs;
+    bool has_engine;
+    struct bench_engine engine; /* what the runs added to each counter */
 };
 void bench_row_release(struct bench_row *r);
 
 struct bench_run_options {
     int n_runs, n_warmups;
+    int n_requests;      /* of a run, of which at most `concurrency` run at once; 0: as many */
+    double request_rate; /* mean arrivals a second, at random (Poisson); 0: all at once */
+    double range_ratio;  /* lengths are uniform in (1 - r) n to (1 + r) n */
     uint64_t seed;
     bool stages;
     struct probe_run *probe_run; /* reads memory before every run and after the last; may be NULL */
@@ -165,6 +202,17 @@ void bench_run_case(struct bench_row *out, const struct bench_case *c,
 /* Computes the values of one run from n timelines of requests that began together. */
 void bench_add_run(struct bench_row *row, const struct timeline *timelines, size_t n,
                    double latency_seconds);
+
+/* ---- counters of the engine: bench_engine.c ---- */
+
+/* From a server's /metrics; false: some are missing. */
+bool bench_engine_parse(struct bench_engine *out, const char *metrics, size_t n_bytes);
+void bench_engine_read(struct bench_engine *out, const struct osp_engine *engine);
+void bench_engine_add(struct bench_row *row, const struct bench_engine *before,
+                      const struct bench_engine *after);
+struct buf;
+void bench_engine_json(struct buf *b, const struct bench_row *row); /* a member of the row */
+void bench_engine_print(FILE *out, const struct bench_row *row);    /* a line */
 
 /* ---- the machine and the process ---- */
 
@@ -214,6 +262,7 @@ struct bench_report {
     char model_hash[17], date[24];
     uint64_t seed;
     int n_runs, n_threads, n_layers;
+    double request_rate, range_ratio;
     int64_t weight_bytes, kv_cache_bytes, n_parameters;
     struct bench_machine machine;
     double load_seconds, ready_seconds, first_token_seconds; /* 0: unknown */

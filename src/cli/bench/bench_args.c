@@ -17,6 +17,15 @@ const struct option_row BENCH_OPTIONS[] = {
              "number of context tokens before the prompt; they are computed and count in pp's "
              "speed (default 0)"),
     LIST_ROW(concurrency, "concurrency", NULL, "number of concurrent requests (default 1)"),
+    COUNT_ROW(n_requests, "num-prompts", NULL, 1, BENCH_REQUESTS_MAX,
+              "number of requests of a run, of which at most --concurrency run at once (default: "
+              "as many)"),
+    FLOAT_ROW(T, request_rate, "request-rate", NULL, 0.001, 1e6, "R",
+              "requests arrive at random, R a second on average (Poisson), while fewer than "
+              "--concurrency run (default: all at once)"),
+    FLOAT_ROW(T, range_ratio, "random-range-ratio", NULL, 0, 0.99, "X",
+              "prompts and answers of random lengths, from (1 - X) to (1 + X) times --pp and --tg "
+              "(default 0)"),
     COUNT_ROW(n_runs, "runs", "-r,--repetitions", 1, 1000,
               "number of measured runs of each combination (default 3)"),
     COUNT_ROW(n_warmups, "warmup-runs", NULL, 0, 1000,

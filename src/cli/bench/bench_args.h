@@ -10,7 +10,8 @@ struct bench_args {
     const char *pp, *tg, *depth, *concurrency; /* lists with commas */
     const char *url, *api_key, *format, *output, *plot, *from, *matrix, *quality_file;
     int n_runs, n_warmups, seed, server_pid;
-    struct option_float draft_acceptance;
+    int n_requests;
+    struct option_float draft_acceptance, request_rate, range_ratio;
     bool kernels, routing, stages, compare, strict, plain_body, quality, no_async_scheduling;
 };
 

@@ -13,6 +13,7 @@ enum {
     REQUEST_TIMEOUT_S = 3600,
     CALL_TIMEOUT_S = 60,
     LATENCY_CALLS = 5,
+    HTTP_OK = 200,
     ANSWER_BYTES_MAX = 4 << 20,
     BODY_BYTES_MAX = 64 << 20,
     SHORT_WORDS = 64, /* prompts that measure how many tokens a word has */
@@ -192,6 +193,23 @@ out:
     return st;
 }
 
+/* ---- counters ---- */
+
+static bool http_engine(void *self, struct bench_engine *out)
+{
+    const struct bench_http *h = self;
+    struct buf answer;
+    long status = 0;
+    bool is_whole;
+
+    buf_init(&answer, ANSWER_BYTES_MAX);
+    is_whole =
+        client_server_get(&h->server, "/metrics", CALL_TIMEOUT_S, &answer, &status) == OSP_OK &&
+        status == HTTP_OK && bench_engine_parse(out, buf_text(&answer), answer.size_bytes);
+    buf_release(&answer);
+    return is_whole;
+}
+
 /* ---- life ---- */
 
 enum osp_status bench_http_open(struct bench_http **out, const struct bench_http_options *opt)
@@ -237,5 +255,6 @@ struct bench_source bench_http_source(struct bench_http *h)
         .prepare = http_prepare,
         .run = http_run,
         .drop = http_drop,
+        .engine = http_engine,
     };
 }

@@ -82,6 +82,7 @@ static void put_row(struct buf *b, const struct bench_row *row, const struct pro
     }
     put_stages(b, "prefill_stages", row, false, probe);
     put_stages(b, "decode_stages", row, true, probe);
+    bench_engine_json(b, row);
     if (bench_read_share(row, probe) > 0)
         buf_printf(b, ",\n      \"decode_read_share\": %.5g", bench_read_share(row, probe));
     buf_puts(b, "\n    }");
@@ -228,7 +229,9 @@ void bench_print_json(FILE *out, const struct bench_report *r)
     buf_printf(&b, ",\n  \"prefix_caching_enabled\": false, \"max_concurrency\": %d,\n  ",
                concurrency_max(r));
     put_string(&b, "command", r->command);
-    buf_printf(&b, ",\n  \"seed\": %llu, \"runs\": %d,\n", (unsigned long long)r->seed, r->n_runs);
+    buf_printf(
+        &b, ",\n  \"seed\": %llu, \"runs\": %d, \"request_rate\": %.9g, \"range_ratio\": %.9g,\n",
+        (unsigned long long)r->seed, r->n_runs, r->request_rate, r->range_ratio);
     if (r->url != NULL) {
         buf_puts(&b, "  ");
         put_string(&b, "url", r->url);

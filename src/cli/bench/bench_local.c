@@ -264,10 +264,18 @@ static struct bench_step_time local_step_time(void *self)
     return (struct bench_step_time){stats.steps_seconds, backend};
 }
 
+static bool local_engine(void *self, struct bench_engine *out)
+{
+    const struct bench_local *l = self;
+
+    bench_engine_read(out, l->engine);
+    return true;
+}
+
 enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model,
                                  const struct bench_local_options *options)
 {
-    const struct osp_engine_options opt = {.queue_requests_max = BENCH_CONCURRENCY_MAX,
+    const struct osp_engine_options opt = {.queue_requests_max = BENCH_REQUESTS_MAX,
                                            .notify = on_step,
                                            .notify_ctx = out,
                                            .no_async_scheduling = options->no_async_scheduling,
@@ -298,5 +306,6 @@ struct bench_source bench_local_source(struct bench_local *local)
         .run = local_run,
         .drop = local_drop,
         .step_time = local_step_time,
+        .engine = local_engine,
     };
 }

@@ -57,7 +57,8 @@ static struct model_args fit_model_args(const struct bench *b)
 
     for (size_t i = 0; i < b->report.n_rows; i++) {
         const struct bench_case *c = &b->cases[i];
-        int n = c->depth_tokens + c->pp_tokens + c->tg_tokens;
+        const double longest = 1 + b->args->range_ratio.value;
+        int n = c->depth_tokens + (int)(longest * c->pp_tokens) + (int)(longest * c->tg_tokens);
 
         n_tokens = n > n_tokens ? n : n_tokens;
         n_seqs = c->concurrency > n_seqs ? c->concurrency : n_seqs;
@@ -173,6 +174,9 @@ static void measure_cases(struct bench *b)
     const struct bench_run_options opt = {
         .n_runs = b->args->n_runs,
         .n_warmups = b->args->n_warmups,
+        .n_requests = b->args->n_requests,
+        .request_rate = b->args->request_rate.value,
+        .range_ratio = b->args->range_ratio.value,
         .seed = (uint64_t)b->args->seed,
         .stages = b->args->stages,
         .probe_run = b->probe_run,
@@ -296,6 +300,8 @@ static enum osp_status measure(struct bench *b, const struct positional_args *po
     TRY(bench_cases(b->cases, &r->n_rows, b->args));
     r->rows = b->rows;
     r->n_runs = b->args->n_runs;
+    r->request_rate = b->args->request_rate.value;
+    r->range_ratio = b->args->range_ratio.value;
     r->seed = (uint64_t)b->args->seed;
     TRY(b->args->url != NULL ? open_server(b, positional) : open_local(b, positional));
     r->latency_mode = b->source.latency_mode;

@@ -1,7 +1,10 @@
 /* Runs a case: concurrent requests, one thread for each, and computes speeds from their times. */
+#include <math.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -50,7 +53,8 @@ static double tokens_of(const struct timeline *t)
 /* llama-benchy's rule: the engine's count if it is near the requested number. */
 static double prompt_tokens_of(const struct bench_case *c, const struct timeline *t)
 {
-    double asked = c->depth_tokens + c->pp_tokens, said = t->n_prompt_tokens;
+    double asked = t->n_prompt_asked > 0 ? t->n_prompt_asked : c->depth_tokens + c->pp_tokens;
+    double said = t->n_prompt_tokens;
 
     return said > 0.8 * asked && said < 1.2 * asked ? said : asked;
 }
@@ -81,7 +85,7 @@ static void add_request(struct bench_row *row, const struct timeline *t, double 
     add_throughput(&row->tg_req_throughput, n - 1, seconds(first_token_ns(t), t->end_ns));
     row->n_prompt_tokens = t->n_prompt_tokens;
     row->n_tokens = (int)n;
-    row->n_short += n < row->c.tg_tokens;
+    row->n_short += n < (t->n_asked > 0 ? t->n_asked : row->c.tg_tokens);
 }
 
 /* ---- a run ---- */
@@ -106,7 +110,7 @@ static double peak_of(const struct timeline *t, size_t n, uint64_t begin_ns)
 
 /* Start and end of the batch's prefill and decode phases. */
 struct span {
-    uint64_t begin_ns, first_token_ns, last_first_token_ns, end_ns;
+    uint64_t begin_ns, first_token_ns, last_first_token_ns, end_ns, answered_ns;
     double n_prompt, n_tokens;
 };
 
@@ -121,6 +125,7 @@ static struct span span_of(const struct bench_case *c, const struct timeline *t,
         s.first_token_ns = first < s.first_token_ns ? first : s.first_token_ns;
         s.last_first_token_ns = first > s.last_first_token_ns ? first : s.last_first_token_ns;
         s.end_ns = last > s.end_ns ? last : s.end_ns;
+        s.answered_ns = t[i].end_ns > s.answered_ns ? t[i].end_ns : s.answered_ns;
         s.n_prompt += prompt_tokens_of(c, &t[i]);
         s.n_tokens += tokens_of(&t[i]);
     }
@@ -139,6 +144,7 @@ void bench_add_run(struct bench_row *row, const struct timeline *t, size_t n,
         samples_add(&row->peak_req_throughput, peak_of(&t[i], 1, s.begin_ns));
     }
     samples_add(&row->peak_throughput, peak_of(t, n, s.begin_ns));
+    add_throughput(&row->output_throughput, s.n_tokens, seconds(s.begin_ns, s.answered_ns));
     if (n == 1) { /* the batch is one request */
         add_throughput(&row->pp_throughput, s.n_prompt, row->est_ppt.values[row->est_ppt.n - 1]);
         add_throughput(&row->tg_throughput, s.n_tokens - 1, seconds(first_token_ns(t), t->end_ns));
@@ -183,19 +189,35 @@ struct runner {
     struct bench_job *job;
     struct timeline timeline;
     pthread_barrier_t *start;
+    sem_t *slots;       /* as many as requests may run at once */
+    uint64_t arrive_ns; /* after the start */
     pthread_t thread;
     enum osp_status status;
     char error[512];
 };
+
+/* The clock is that of clock_ns(). */
+static void wait_until(uint64_t ns)
+{
+    const struct timespec at = {.tv_sec = (time_t)(ns / 1000000000),
+                                .tv_nsec = (long)(ns % 1000000000)};
+
+    while (ns > clock_ns())
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
 
 static void *runner_main(void *arg)
 {
     struct runner *r = arg;
 
     pthread_barrier_wait(r->start);
+    wait_until(clock_ns() + r->arrive_ns);
+    while (sem_wait(r->slots) != 0) /* a signal */
+        ;
     r->status = r->source->run(r->source->self, r->job, &r->timeline);
     if (r->status != OSP_OK)
         snprintf(r->error, sizeof r->error, "%s", fail_message());
+    sem_post(r->slots);
     return NULL;
 }
 
@@ -211,11 +233,14 @@ static size_t run_concurrent(struct bench_row *row, struct runner *runners, size
                              struct timeline *timelines)
 {
     pthread_barrier_t start;
+    sem_t slots;
     size_t n_answered = 0;
 
     pthread_barrier_init(&start, NULL, (unsigned)n);
+    sem_init(&slots, 0, (unsigned)row->c.concurrency);
     for (size_t i = 0; i < n; i++) {
         runners[i].start = &start;
+        runners[i].slots = &slots;
         if (i > 0 && pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]) != 0) {
             log_error("cannot start the thread of request %zu of %zu", i + 1, n);
             abort(); /* the started threads would wait for it forever */
@@ -231,18 +256,40 @@ static size_t run_concurrent(struct bench_row *row, struct runner *runners, size
             note_failure(row, runners[i].error);
     }
     pthread_barrier_destroy(&start);
+    sem_destroy(&slots);
     return n_answered;
 }
 
-/* Makes the prompts of a run; false: one failed. */
-static bool prepare(struct bench_row *row, struct runner *runners, size_t n,
-                    const struct bench_source *source, uint64_t seed)
+/* A length from (1 - r) n to (1 + r) n, at least 1; u: from 0 to below 1. */
+static int length_in_range(int n, double r, double u)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct bench_prompt p = {.n_tokens = row->c.depth_tokens + row->c.pp_tokens,
-                                 .n_answer_tokens = row->c.tg_tokens,
-                                 .seed = rng_bits(seed, i, 0)};
+    const int low = (int)ceil((1 - r) * n), high = (int)((1 + r) * n);
+    const int length = low + (int)(u * (high - low + 1));
 
+    return length > 0 ? length : 1;
+}
+
+/* Makes the prompts and arrival times of a run; false: one failed. */
+static bool prepare(struct bench_row *row, struct runner *runners, size_t n,
+                    const struct bench_source *source, uint64_t seed,
+                    const struct bench_run_options *opt)
+{
+    const struct bench_case *c = &row->c;
+    double arrive_s = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct bench_prompt p = {
+            .n_tokens = c->depth_tokens +
+                        length_in_range(c->pp_tokens, opt->range_ratio, rng_uniform(seed, i, 5)),
+            .n_answer_tokens =
+                length_in_range(c->tg_tokens, opt->range_ratio, rng_uniform(seed, i, 6)),
+            .seed = rng_bits(seed, i, 0)};
+
+        if (opt->request_rate > 0 && i > 0)
+            arrive_s -= log(1 - rng_uniform(seed, i, 8)) / opt->request_rate;
+        runners[i].arrive_ns = (uint64_t)(arrive_s * 1e9);
+        runners[i].timeline.n_prompt_asked = p.n_tokens;
+        runners[i].timeline.n_asked = p.n_answer_tokens;
         runners[i].source = source;
         if (source->prepare(source->self, &runners[i].job, &p) != OSP_OK) {
             note_failure(row, fail_message());
@@ -270,25 +317,35 @@ static struct bench_step_time step_time_of(const struct bench_source *source)
                                      : (struct bench_step_time){0};
 }
 
-static void run_once(struct bench_row *row, const struct bench_source *source, uint64_t seed,
-                     bool stages)
+/* False: the source has no counters. */
+static bool read_engine(const struct bench_source *source, struct bench_engine *out)
 {
-    const size_t n = (size_t)row->c.concurrency;
+    return source->engine != NULL && source->engine(source->self, out);
+}
+
+static void run_once(struct bench_row *row, const struct bench_source *source, uint64_t seed,
+                     const struct bench_run_options *opt, bool stages)
+{
+    const size_t n = (size_t)(opt->n_requests > 0 ? opt->n_requests : row->c.concurrency);
     struct runner *runners = mem_new(n * sizeof *runners);
     struct timeline *timelines = mem_new(n * sizeof *timelines);
     struct stage_split split = {.n_stages = 0};
     const struct bench_step_time before = step_time_of(source);
+    struct bench_engine counts, counts_after;
+    const bool has_counts = read_engine(source, &counts);
     struct bench_step_time after;
     size_t n_answered = 0;
 
     row->n_requests += (int)n;
     if (stages && n == 1)
         runners[0].timeline.split = &split;
-    if (prepare(row, runners, n, source, seed))
+    if (prepare(row, runners, n, source, seed, opt))
         n_answered = run_concurrent(row, runners, n, timelines);
     bench_add_run(row, timelines, n_answered, source->latency_seconds);
     after = step_time_of(source);
     add_outside(row, &before, &after);
+    if (has_counts && read_engine(source, &counts_after))
+        bench_engine_add(row, &counts, &counts_after);
     if (n_answered > 0)
         add_split(row, &split);
     for (size_t i = 0; i < n; i++) {
@@ -313,11 +370,11 @@ void bench_run_case(struct bench_row *out, const struct bench_case *c,
 
     *out = (struct bench_row){.c = *c};
     for (int i = 0; i < opt->n_warmups; i++)
-        run_once(&unused, source, rng_bits(opt->seed, (uint64_t)i, 1), false);
+        run_once(&unused, source, rng_bits(opt->seed, (uint64_t)i, 1), opt, false);
     bench_row_release(&unused);
     for (int i = 0; i < opt->n_runs; i++) {
         read_between(opt);
-        run_once(out, source, rng_bits(opt->seed, (uint64_t)i, 2), opt->stages);
+        run_once(out, source, rng_bits(opt->seed, (uint64_t)i, 2), opt, opt->stages);
     }
     read_between(opt);
 }

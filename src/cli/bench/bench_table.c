@@ -197,6 +197,8 @@ void bench_print_md(FILE *out, const struct bench_report *r)
     print_latencies(out, r);
     for (size_t i = 0; i < r->n_rows; i++)
         bench_print_stages(out, &r->rows[i], r->has_probe ? &r->probe : NULL);
+    for (size_t i = 0; i < r->n_rows; i++)
+        bench_engine_print(out, &r->rows[i]);
     bench_print_kernels(out, r);
     bench_print_routing(out, r);
     print_process(out, r);

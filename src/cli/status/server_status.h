@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "cli/client/client_server.h"
-#include "cli/status/prometheus.h"
+#include "cli/client/prometheus.h"
 
 /* X(member, name of the metric): vLLM's names where vLLM has the metric */
 #define STATUS_METRIC_LIST(X)                                                                      \

@@ -46,9 +46,10 @@ struct step_slot {
     struct step_results *results;
     struct stage_cost work[N_STAGES]; /* without times */
     struct step_plan *plan;           /* NULL: the plan was dropped, or the slot had no step */
-    bool is_timed, is_spanned;        /* events for each stage; two events for the whole step */
-    struct stage_events events;       /* of a timed step that ran without a CUDA graph */
-    bool has_graph_events;            /* the times are in the events of the plan */
+    bool is_graph;
+    bool is_timed, is_spanned;  /* events for each stage; two events for the whole step */
+    struct stage_events events; /* of a timed step that ran without a CUDA graph */
+    bool has_graph_events;      /* the times are in the events of the plan */
     cudaEvent_t span[2];
 };
 

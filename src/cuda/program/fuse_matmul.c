@@ -148,6 +148,18 @@ static bool gemm_fits(struct launch_list *list, const struct decode_gemm *p, enu
     return fits;
 }
 
+/* Whether the kernel of many rows takes p itself; gemm_fits() is also true where another kernel
+ * takes its place. */
+static bool sm90_fits(struct launch_list *list, const struct decode_gemm *p)
+{
+    bool fits;
+
+    list->is_query = true;
+    fits = launch_decode_gemm_sm90(list, p);
+    list->is_query = false;
+    return fits;
+}
+
 /* The rows of p, which are of tensor x, as an operand; false: the workspace is too small. */
 static bool make_operand(struct fuse *f, struct decode_gemm *p, int64_t n_columns)
 {
@@ -186,12 +198,13 @@ static bool launch_decode(struct fuse *f, const struct matmul *m, struct decode_
         return false;
     p->rows = round_rows(f, &rows, x, m->n_tokens, p->is_mxfp4);
     *from = WORKSPACE_rounded;
-    if (kernel == KERNEL_DECODE_GEMM_SM90)
-        *from = make_operand(f, p, matrix_columns(&m->w[0])) ? WORKSPACE_operand : *from;
-    return launch_gemm_of(f->list, p,
-                          *from == WORKSPACE_rounded && kernel == KERNEL_DECODE_GEMM_SM90
-                              ? KERNEL_DECODE_GEMM
-                              : kernel);
+    if (kernel == KERNEL_DECODE_GEMM_SM90) {
+        if (sm90_fits(f->list, p) && make_operand(f, p, matrix_columns(&m->w[0])))
+            *from = WORKSPACE_operand;
+        else
+            kernel = KERNEL_DECODE_GEMM;
+    }
+    return launch_gemm_of(f->list, p, kernel);
 }
 
 bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matmul *m)

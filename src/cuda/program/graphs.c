@@ -1,6 +1,7 @@
-/* Steps as CUDA graphs. The first step of a plan is launched kernel by kernel. The second is
- * captured and launched as a graph. Every later step is one graph launch over the new batch, which
- * is in the same place.
+/* Steps as CUDA graphs: a step is one graph launch over its batch, which is always in the same
+ * place. A step of decode rows alone is captured when it is first seen, since its counts are padded
+ * and come again. The counts of a step with prefill rows seldom come again, and its launches are
+ * short beside its kernels: its first step is launched kernel by kernel, the second is captured.
  *
  * Timing costs one event per stage and keeps kernels from overlapping. So one step in 1,024 is
  * timed by a graph with events for its stages, and the next step as a whole. The time of every step
@@ -8,9 +9,7 @@
 #include "cuda/program/plan.h"
 
 enum {
-    TIMED_EVERY = 1024, /* a step with events takes twice as long: every 128th cost 0.7 % */
-    TIMED_AT = 2,
-    SPANNED_AT = 3
+    TIMED_EVERY = 1024 /* a step with events takes twice as long: every 128th cost 0.7 % */
 };
 
 /* The end of the launches of one op that begin at `first`. */
@@ -59,7 +58,7 @@ static enum osp_status run_eager(struct gpu *gpu, struct step_plan *plan, struct
     enum osp_status st;
 
     slot->is_timed = true;
-    slot->has_graph_events = false;
+    slot->has_graph_events = slot->is_graph = false;
     TRY(separate_from_upload(gpu, slot));
     TRY(run_list(gpu, &plan->list, &slot->events, false));
 out:
@@ -105,17 +104,19 @@ out:
 
 enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan, struct step_slot *slot)
 {
-    const uint64_t at = ++plan->n_steps % TIMED_EVERY;
-    const enum timing timing = at == TIMED_AT ? TIMED : UNTIMED;
+    const uint64_t n_eager = plan_has_prefill(plan) ? 1 : 0, n_before = plan->n_steps++;
+    const uint64_t at = (n_before - n_eager) % TIMED_EVERY; /* of the steps as graphs */
+    const enum timing timing = at == 0 ? TIMED : UNTIMED;
     enum osp_status st = OSP_OK;
 
     plan->last_step = gpu->ticket + 1;
     slot->plan = plan;
     slot->is_spanned = false;
-    if (gpu->limits.is_eager || plan->n_steps == 1)
+    if (gpu->limits.is_eager || n_before < n_eager)
         return run_eager(gpu, plan, slot);
+    slot->is_graph = true;
     slot->is_timed = slot->has_graph_events = timing == TIMED;
-    slot->is_spanned = at == SPANNED_AT;
+    slot->is_spanned = at == 1;
     if (plan->exec[timing] == NULL)
         TRY(capture(gpu, plan, timing));
     TRY(record_span(gpu, slot, 0));

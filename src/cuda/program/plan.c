@@ -153,22 +153,48 @@ out:
     return st;
 }
 
+static struct step_plan *find_plan(const struct compiled *c, const struct step_counts *counts)
+{
+    for (int i = 0; i < PLANS_MAX; i++)
+        if (c->plans[i] != NULL && memcmp(&c->plans[i]->counts, counts, sizeof(*counts)) == 0)
+            return c->plans[i];
+    return NULL;
+}
+
+/* A free place, or that of the plan to be dropped. */
+static struct step_plan **place_of_new_plan(struct compiled *c)
+{
+    struct step_plan **free = NULL, **oldest = NULL, **oldest_prefill = NULL;
+    int n_prefill = 0;
+
+    for (struct step_plan **at = c->plans; at < c->plans + PLANS_MAX; at++) {
+        if (*at == NULL) {
+            free = at;
+            continue;
+        }
+        if (oldest == NULL || (*at)->last_step < (*oldest)->last_step)
+            oldest = at;
+        if (!plan_has_prefill(*at))
+            continue;
+        n_prefill++;
+        if (oldest_prefill == NULL || (*at)->last_step < (*oldest_prefill)->last_step)
+            oldest_prefill = at;
+    }
+    if (n_prefill >= PREFILL_PLANS_MAX)
+        return oldest_prefill;
+    return free != NULL ? free : oldest;
+}
+
 enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c, const struct step_counts *counts,
                             const struct batch *header, struct step_plan **out)
 {
-    struct step_plan **place = &c->plans[0];
+    struct step_plan **place;
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < PLANS_MAX; i++) {
-        struct step_plan **at = &c->plans[i];
-
-        if (*at != NULL && memcmp(&(*at)->counts, counts, sizeof(*counts)) == 0) {
-            *out = *at;
-            return OSP_OK;
-        }
-        if (*place != NULL && (*at == NULL || (*at)->last_step < (*place)->last_step))
-            place = at;
-    }
+    *out = find_plan(c, counts);
+    if (*out != NULL)
+        return OSP_OK;
+    place = place_of_new_plan(c);
     drop_plan(gpu, *place);
     *place = NULL;
     TRY(new_plan(gpu, c, counts, header, place));

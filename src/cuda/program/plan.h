@@ -20,6 +20,11 @@ struct step_plan {
     double step_ns;                  /* of a whole step without stage events; 0: not known yet */
 };
 
+static inline bool plan_has_prefill(const struct step_plan *plan)
+{
+    return plan->counts.n_decode < plan->counts.n_rows;
+}
+
 /* What the work of a step is proportional to. Tail: rows of the last layer that are sampled. */
 enum work_per {
     WORK_PER_STEP,
@@ -43,8 +48,9 @@ struct work_rates {
 };
 
 /* A few sizes of decode batches (step_counts_pad()), each for a few ranges of context length, and
- * steps with prefill rows; the least recently used plan is dropped. */
-enum { PLANS_MAX = 128 };
+ * steps with prefill rows. The least recently used plan is dropped: of the plans with prefill rows
+ * if there are PREFILL_PLANS_MAX, so that these, of which most run once, do not displace graphs. */
+enum { PLANS_MAX = 192, PREFILL_PLANS_MAX = 32 };
 
 struct compiled {
     struct compiled *next;
@@ -60,7 +66,7 @@ struct compiled {
 CHECKED enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c,
                                     const struct step_counts *counts, const struct batch *header,
                                     struct step_plan **out);
-/* graphs.c: launches the step, captured as a graph from its second time on. */
+/* graphs.c: launches the step: as a graph, but for the first step of a plan with prefill rows. */
 CHECKED enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan,
                                      struct step_slot *slot);
 

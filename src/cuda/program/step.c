@@ -250,6 +250,7 @@ enum osp_status gpu_sampled(struct backend *be, struct sampled *out)
                             .top_tokens = lists + 2 * n,
                             .top_logprobs = (const float *)(lists + (2 + TOP_LOGPROBS_MAX) * n),
                             .begin_ns = gpu->completed->results->begin_ns,
-                            .end_ns = gpu->completed->results->end_ns};
+                            .end_ns = gpu->completed->results->end_ns,
+                            .is_graph = gpu->completed->is_graph};
     return OSP_OK;
 }

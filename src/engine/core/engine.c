@@ -245,11 +245,25 @@ static bool make_drafts(struct osp_engine *e)
     return status == OSP_OK;
 }
 
+static void count_step(struct osp_engine *e, const struct step_plan *plan)
+{
+    const enum osp_step_kind kind = plan->n_prefill_rows == 0              ? OSP_STEP_DECODE
+                                    : plan->n_prefill_rows == plan->n_rows ? OSP_STEP_PREFILL
+                                                                           : OSP_STEP_MIXED;
+    struct osp_step_stats *s = &e->steps[kind];
+
+    s->n++;
+    s->n_rows += plan->n_rows;
+    s->n_graphs += e->step_is_graph;
+    s->seconds += (double)e->step_ns * 1e-9;
+}
+
 static void commit_step(struct osp_engine *e)
 {
     const struct step_plan *plan = sched_in_flight(e->sched);
     enum osp_status status;
 
+    count_step(e, plan);
     sched_commit(e->sched, e->tokens, e->step_ns, e->results_ns);
     metrics_step(&e->metrics, plan->n_rows, (double)e->step_ns * 1e-9);
     status = drafts_observe(e, plan);

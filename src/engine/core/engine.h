@@ -83,11 +83,13 @@ struct osp_engine {
     const struct step_driver *driver; /* of the device; see step_driver.h */
     enum pipeline_depth depth;        /* the driver's, or DEPTH_SYNC without async scheduling */
     uint64_t device_ns;               /* total time in which the device had work */
-    uint64_t idle_ns;       /* total time in which it had none, though there were requests */
-    uint64_t begun_ns;      /* begin of the step in flight */
-    uint64_t launched_ns;   /* when model_step() returned for the step in flight */
-    uint64_t results_ns;    /* when the last step's results came; 0: there was no work since */
-    uint64_t step_ns;       /* time of the last step that was collected */
+    uint64_t idle_ns;     /* total time in which it had none, though there were requests */
+    uint64_t begun_ns;    /* begin of the step in flight */
+    uint64_t launched_ns; /* when model_step() returned for the step in flight */
+    uint64_t results_ns;  /* when the last step's results came; 0: there was no work since */
+    uint64_t step_ns;     /* time of the last step that was collected */
+    bool step_is_graph;   /* and whether it was one launch */
+    struct osp_step_stats steps[OSP_N_STEP_KINDS];
     uint64_t device_end_ns; /* its end by the clock of a device that queues steps */
     struct engine_drafts drafts;
     struct prefix_log prefix_log;             /* changes since the last step */

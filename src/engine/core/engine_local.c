@@ -126,6 +126,9 @@ static enum osp_status open_local(struct osp_engine *e)
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
     e->limits.slot_share = e->options.client_slot_share;
     e->limits.has_draft_head = e->options.speculative.method == OSP_DRAFTS_EAGLE3;
+    /* the draft head's program takes the states of all sequences from one step */
+    e->limits.has_steps_apart = device.runs_phases_apart && !e->limits.has_draft_head;
+    e->limits.n_held_seqs = PREFILL_HELD_SEQS;
     TRY(sched_new(&e->sched, &e->limits));
     TRY(kv_publisher_open(&e->kv_events, &e->options, e->model->data_parallel_rank));
     if (e->kv_events != NULL)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "engine/core/mask_thread.h"
@@ -30,6 +31,7 @@ void engine_publish_stats(struct osp_engine *e)
         .drafts = e->drafts.stats,
     };
 
+    memcpy(stats.steps, e->steps, sizeof stats.steps);
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         stats.pages_used += s.pages_used[g];
         stats.pages_cached += s.pages_cached[g];

@@ -161,6 +161,7 @@ static void count_idle_queued(struct osp_engine *e)
 static void count_sampled(struct osp_engine *e, const struct sampled *d)
 {
     e->step_ns = d->end_ns - d->begin_ns;
+    e->step_is_graph = d->is_graph;
     e->device_ns += e->step_ns;
     if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns)
         e->idle_ns += d->begin_ns - e->device_end_ns;

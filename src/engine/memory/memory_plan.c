@@ -21,6 +21,10 @@ enum {
     SNAPSHOT_PART = 8, /* full pages for each window page that the prefix cache may keep */
     ENDS_KEPT = 2,     /* and for each request as many times its own window pages */
     FREE_SHARE = 2,    /* the cache gets 1/2 of what weights and activations leave */
+    /* Of a GPU's own memory it gets all of that but 1/16 of the free memory, for the driver, CUDA
+     * graphs and other programs: nothing else can use it, and a cache that is too small for the
+     * running requests preempts them. */
+    GPU_RESERVE_PART = 16,
     TIGHT_SHARE = 8,   /* and 1/8 of all when the weights, which the host maps, take everything */
     SWAP_PART = 8,     /* of the KV cache's bytes */
     ADVICE_BYTES_MAX = 512
@@ -141,6 +145,16 @@ struct budget {
     int64_t share_bytes, most_bytes; /* what the cache should use, and could use */
 };
 
+/* The part of a GPU's own memory that the cache leaves; what a limit on the share of memory leaves
+ * counts. */
+static int64_t gpu_reserve_bytes(const struct memory_request *w, int64_t available)
+{
+    const int64_t free = w->info.free_bytes > available ? w->info.free_bytes : available;
+    const int64_t reserve = free / GPU_RESERVE_PART - (free - available);
+
+    return reserve > 0 ? reserve : 0;
+}
+
 static struct budget budget_of(const struct memory_plan *p, const struct memory_request *w,
                                int64_t available)
 {
@@ -150,6 +164,8 @@ static struct budget budget_of(const struct memory_plan *p, const struct memory_
 
     if (w->kv_cache_bytes > 0)
         return (struct budget){w->kv_cache_bytes, w->kv_cache_bytes};
+    if (w->is_gpu && !w->info.gpu.is_unified && left - gpu_reserve_bytes(w, available) > share)
+        share = left - gpu_reserve_bytes(w, available);
     if (share < available / TIGHT_SHARE && !w->is_gpu)
         share = available / TIGHT_SHARE;
     return (struct budget){share, left > share ? left : share};

@@ -4,7 +4,9 @@
  *
  * Policy (docs/engine.md):
  * - Every decoding sequence has one row in every step. The rest of the step's row budget goes to
- *   prefill chunks; their size is limited so that decode requests do not wait long.
+ *   prefill chunks; their size is limited so that decode requests do not wait long. On a device
+ *   where a step with both takes as long as two steps, prefill chunks get steps of their own: the
+ *   first tokens of their prompts are there earlier, and decode requests wait as long as before.
  * - A sequence with draft tokens has further decode rows, one a draft, where rows, pages and lists
  *   are left over: drafts never preempt, and never take the row of another sequence. The drafts
  *   that equal the sampled tokens are accepted when the step is committed; all else looks at the
@@ -52,6 +54,10 @@ enum {
 #define STEP_TARGET_NS       100e6
 #define STEP_TARGET_FACTOR   4.0
 #define STEP_ALONE_TARGET_NS 300e6
+/* Of limits.has_steps_apart: while all n_seqs_max sequences run, and these are many, prompts that do
+ * not fill a prefill step wait for others for so many decode steps, since a step of few prefill rows
+ * takes nearly as long as one of more. */
+enum { PREFILL_HELD_STEPS = 4, PREFILL_HELD_SEQS = 64 };
 
 struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
@@ -62,6 +68,8 @@ struct sched_limits {
     int bypass_max;                  /* see BYPASS_MAX_DEFAULT */
     int slot_share; /* sequences a client may run for each free slot; 0: no limit */
     bool no_prefix_cache;
+    int n_held_seqs; /* has_steps_apart: prompts are held from so many n_seqs_max on; 0: never */
+    bool has_steps_apart; /* device_info.runs_phases_apart: no step mixes decode and prefill rows */
     /* The key of a draft head at a position depends on the next token: a sequence that finds a part
      * of a page in the prefix cache computes the last position of it again. */
     bool has_draft_head;
@@ -197,6 +205,7 @@ struct step_plan {
     int n_chunks, n_rows, n_prefill_rows, n_sampled, n_prompt_logprobs, n_pages;
     int n_draft_rows; /* of n_rows, those of drafts */
     bool has_begun;
+    bool has_held;       /* prompts wait, though there could be a prefill step of their rows */
     bool is_ahead;       /* made while the step before was in flight */
     bool is_sent;        /* queued on the device: it begins as it is, even if sequences leave */
     bool is_valid;       /* nothing has changed since it was made */

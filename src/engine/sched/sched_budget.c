@@ -1,5 +1,5 @@
 /* How many rows of the next step each sequence has: one for each decoding sequence, and for prompts
- * what the step's row and time budget leave. */
+ * what the step's row and time budget leave; or, where steps do not mix both, either of them. */
 #include "engine/sched/sched_budget.h"
 
 static int min_int(int a, int b)
@@ -71,20 +71,44 @@ static int prefill_rows_alone(const struct sched *s, int n_free)
     return n < n_least ? n_least : n;
 }
 
+/* The longest time between two tokens, if the decode rows alone take that. */
+static double target_ns(double alone_ns)
+{
+    return alone_ns * STEP_TARGET_FACTOR > STEP_TARGET_NS ? alone_ns * STEP_TARGET_FACTOR
+                                                          : STEP_TARGET_NS;
+}
+
 /* Prefill rows that the step can take beside n_decode_rows. */
 static int prefill_rows_max(const struct sched *s, int n_decode_rows)
 {
-    int n_free = s->limits.n_batch_tokens_max - n_decode_rows, n;
-    double limit_ns = STEP_TARGET_NS, alone_ns;
+    const int n_free = s->limits.n_batch_tokens_max - n_decode_rows;
+    double alone_ns;
+    int n;
 
     if (n_decode_rows == 0)
         return prefill_rows_alone(s, n_free);
     alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
     if (alone_ns == 0)
         return n_free; /* no step without prefill rows has run: what it takes is unknown */
-    if (alone_ns * STEP_TARGET_FACTOR > limit_ns)
-        limit_ns = alone_ns * STEP_TARGET_FACTOR;
-    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, limit_ns);
+    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, target_ns(alone_ns));
+    return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
+}
+
+/* Prefill rows of a step before the n_decode_rows that wait: with the prefill steps since the last
+ * decode rows it takes what a step of both could take. A second one must hold all n_waiting rows of
+ * prompts: parts of prompts in small steps would take longer. 0: the decode rows are next. */
+static int prefill_rows_before(const struct sched *s, int n_decode_rows, int64_t n_waiting)
+{
+    const int n_free = s->limits.n_batch_tokens_max;
+    const double alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
+    const double left_ns = target_ns(alone_ns) - alone_ns - s->prefill_ns;
+    int n;
+
+    if (alone_ns == 0 || left_ns <= 0)
+        return 0;
+    n = step_time_prefill_rows(&s->step_time, 0, n_free, left_ns);
+    if (s->prefill_ns > 0)
+        return n < n_waiting ? 0 : n;
     return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
 }
 
@@ -231,18 +255,61 @@ static int assign_drafts(struct sched *s, int n_decode_rows, struct batch_counts
     return n_all;
 }
 
-void budget_assign(struct sched *s)
+/* Returns the number of decode rows. */
+static int assign_decode(struct sched *s, struct batch_counts *lists)
 {
-    struct batch_counts lists = {0};
-    int n_decode_rows = 0, n_draft_rows;
+    int n = 0;
 
     for (int i = 0; i < s->n_preempt_order; i++) {
         struct seq *q = s->preempt_order[i];
 
-        q->n_rows = seq_is_decoding(q) && can_continue(q) && lists_fit(s, q, &lists);
-        n_decode_rows += q->n_rows;
+        q->n_rows = seq_is_decoding(q) && can_continue(q) && lists_fit(s, q, lists);
+        n += q->n_rows;
     }
-    n_draft_rows = assign_drafts(s, n_decode_rows, &lists);
-    assign_prefill(s, prefill_rows_max(s, n_decode_rows + n_draft_rows));
+    return n;
+}
+
+/* Prompts wait for others to fill a step with them. */
+static bool are_prompts_held(const struct sched *s)
+{
+    return s->limits.n_held_seqs > 0 && s->limits.n_seqs_max >= s->limits.n_held_seqs &&
+           s->n_running == s->limits.n_seqs_max && s->n_held < PREFILL_HELD_STEPS;
+}
+
+/* Prefill rows of a step without the n_decode_rows that wait, whose sequences then get none; 0: the
+ * step has them. */
+static int assign_apart(struct sched *s, int n_decode_rows)
+{
+    int64_t n_waiting = 0;
+    int n;
+
+    for (int i = 0; i < s->n_preempt_order; i++)
+        if (!seq_is_decoding(s->preempt_order[i]))
+            n_waiting += prefill_rows_left(s->preempt_order[i]);
+    if (n_decode_rows == 0 || !s->limits.has_steps_apart || n_waiting == 0)
+        return 0;
+    n = prefill_rows_before(s, n_decode_rows, n_waiting);
+    s->plan->has_held = n > n_waiting && are_prompts_held(s);
+    if (s->plan->has_held)
+        return 0;
+    for (int i = 0; i < s->n_preempt_order && n > 0; i++)
+        s->preempt_order[i]->n_rows = s->preempt_order[i]->n_draft_rows = 0;
+    return n;
+}
+
+void budget_assign(struct sched *s)
+{
+    struct batch_counts lists = {0};
+    const int n_decode_rows = assign_decode(s, &lists), n_apart = assign_apart(s, n_decode_rows);
+    int n_draft_rows;
+
+    if (n_apart > 0) {
+        lists = (struct batch_counts){0};
+        assign_prefill(s, n_apart);
+    } else {
+        n_draft_rows = assign_drafts(s, n_decode_rows, &lists);
+        if (n_decode_rows == 0 || !s->limits.has_steps_apart)
+            assign_prefill(s, prefill_rows_max(s, n_decode_rows + n_draft_rows));
+    }
     check_prompt_lists(s, &lists);
 }

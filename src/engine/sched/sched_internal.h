@@ -20,6 +20,8 @@ struct sched {
     int64_t n_arrivals, n_admissions; /* so far */
     struct clients clients;
     struct step_time step_time;
+    double prefill_ns; /* expected time of the prefill steps since the last one with decode rows */
+    int n_held;        /* decode steps since then for which prompts have waited */
     struct step_plan plans[2];
     struct step_plan *plan;      /* of the next step */
     struct step_plan *in_flight; /* of the step that has begun and is not committed; NULL: none */

@@ -59,6 +59,8 @@ void sched_begin(struct sched *s)
     assert(s->in_flight == NULL);
     assert((plan->is_valid || plan->is_sent) && !plan->has_begun);
     plan->has_begun = true;
+    s->prefill_ns = n_decode_rows(plan) > 0 ? 0 : s->prefill_ns + sched_predict_ns(s, plan);
+    s->n_held = plan->n_prefill_rows > 0 ? 0 : s->n_held + plan->has_held;
     s->n_planned_ahead += plan->is_ahead;
     s->in_flight = plan;
     s->plan = plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];

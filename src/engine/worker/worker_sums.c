@@ -17,6 +17,12 @@ void worker_add_counts(struct osp_engine_stats *sum, const struct osp_engine_sta
     sum->drafts.n_accepted_tokens += s->drafts.n_accepted_tokens;
     for (int i = 0; i < OSP_DRAFTS_MAX; i++)
         sum->drafts.n_accepted_at[i] += s->drafts.n_accepted_at[i];
+    for (int i = 0; i < OSP_N_STEP_KINDS; i++) {
+        sum->steps[i].n += s->steps[i].n;
+        sum->steps[i].n_rows += s->steps[i].n_rows;
+        sum->steps[i].n_graphs += s->steps[i].n_graphs;
+        sum->steps[i].seconds += s->steps[i].seconds;
+    }
     sum->steps_seconds += s->steps_seconds;
     sum->device_seconds += s->device_seconds;
     sum->device_idle_seconds += s->device_idle_seconds;

@@ -1,6 +1,6 @@
 /* Reads metrics in Prometheus text format. */
-#ifndef CLI_STATUS_PROMETHEUS_H
-#define CLI_STATUS_PROMETHEUS_H
+#ifndef CLI_CLIENT_PROMETHEUS_H
+#define CLI_CLIENT_PROMETHEUS_H
 
 #include <stdbool.h>
 #include <stddef.h>

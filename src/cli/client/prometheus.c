@@ -1,4 +1,4 @@
-#include "cli/status/prometheus.h"
+#include "cli/client/prometheus.h"
 
 #include <math.h>
 #include <stdlib.h>
