@@ -67,6 +67,7 @@ static const struct {
     {"up_kernel<", " w_down b_down h ids gates router_logits "},
     {"down_kernel<", " w_up b_up x y h br norm router_logits "},
     {"expert_jobs_kernel", " w_up w_down b_up b_down h x y units parts gates rounded "},
+    {"few_jobs_kernel", " w_up w_down b_up b_down "},
     {"grouped_kernel<", " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
     {"expert_operand_kernel", " w_up w_down b_up b_down h x y ids gates parts router_logits "},
     {"grouped_sm90_kernel<",

@@ -209,7 +209,7 @@ void test_finds_a_stale_workspace(void **state)
             break;
         }
     must_fail(&p, "rows that nobody rounded",
-              "(smem_resident_kernel<resident_shape<6,2>,true>) reads the workspace rounded, which "
+              "(smem_resident_kernel<resident_shape<6,2>,0>) reads the workspace rounded, which "
               "no launch before it writes");
     unplant(&p);
 }

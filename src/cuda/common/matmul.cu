@@ -202,7 +202,7 @@ static __device__ __forceinline__ void add_unit(float acc[COLS * TERMS][4],
 
 /* acc += this warp's units of the tile's rows, in order. AT_ONCE units are loaded before the first
  * of them is used. */
-template <typename UNIT, int COLS, int TERMS>
+template <typename UNIT, int COLS, int TERMS, bool IS_SLICED>
 static __device__ __forceinline__ void
 add_units(float acc[COLS * TERMS][4], const unsigned char *units, int tile, int size_bytes,
           const float *const x[COLS], int64_t n, int slice_units)
@@ -214,8 +214,8 @@ add_units(float acc[COLS * TERMS][4], const unsigned char *units, int tile, int 
 #else
     enum { AT_ONCE = UNIT::AT_ONCE };
 #endif
-    const struct warp_units u =
-        warp_units_of((int)units_of(n, UNIT_COLUMNS), slice_units, threadIdx.x / WARP_LANES);
+    const struct warp_units u = warp_units_of(
+        (int)units_of(n, UNIT_COLUMNS), IS_SLICED ? slice_units : 0, threadIdx.x / WARP_LANES);
 
     for (int k = 0; k < u.n; k += AT_ONCE) {
         UNIT held[AT_ONCE];
@@ -276,7 +276,7 @@ static __device__ __forceinline__ float sum_of_warps(const float *sums, int n_co
     return is_sliced ? out_sum_value(of_slices, WARPS) : sum * unit;
 }
 
-template <int FORMAT, int COLS>
+template <int FORMAT, int COLS, bool IS_SLICED>
 static __global__ void __launch_bounds__(THREADS)
     matmul_kernel(const __grid_constant__ struct matmul a)
 {
@@ -304,9 +304,11 @@ static __global__ void __launch_bounds__(THREADS)
             x[c] = token < live_entries(a, task) ? row_of_x(a, task.first + token) : NULL;
         }
         if (FORMAT == FORMAT_MXFP4)
-            add_units<unit_mxfp4, COLS, 1>(acc, units, tile, size_bytes, x, n, a.slice_units);
+            add_units<unit_mxfp4, COLS, 1, IS_SLICED>(acc, units, tile, size_bytes, x, n,
+                                                      a.slice_units);
         else
-            add_units<unit_bf16, COLS, TERMS>(acc, units, tile, size_bytes, x, n, a.slice_units);
+            add_units<unit_bf16, COLS, TERMS, IS_SLICED>(acc, units, tile, size_bytes, x, n,
+                                                         a.slice_units);
 #pragma unroll
         for (int c = 0; c < COLS; c++)
             for (int i = 0; i < 4; i++)
@@ -320,8 +322,8 @@ static __global__ void __launch_bounds__(THREADS)
             const int c = threadIdx.x / (WARP_LANES * 2), l = threadIdx.x / 2 % WARP_LANES;
             const int i = threadIdx.x % 2, token = t0 + c * COLUMN_TOKENS + l % 4 * 2 + i;
             const float unit = FORMAT == FORMAT_MXFP4 ? CODE_UNIT : 1.0f;
-            const float even = sum_of_warps(&sums[0][c][l][i], COLS, unit, a.slice_units > 0);
-            const float odd = sum_of_warps(&sums[0][c][l][i + 2], COLS, unit, a.slice_units > 0);
+            const float even = sum_of_warps(&sums[0][c][l][i], COLS, unit, IS_SLICED);
+            const float odd = sum_of_warps(&sums[0][c][l][i + 2], COLS, unit, IS_SLICED);
 
             if (token < live_entries(a, task))
                 finish(a, task, task.row + l / 4 * 2, task.first + token, even, odd);
@@ -365,13 +367,22 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
+template <int FORMAT, bool IS_SLICED>
+static void launch_units(struct launch_list *list, dim3 grid, const struct matmul *m)
+{
+    if (m->n_tokens <= COLUMN_TOKENS)
+        add_kernel<matmul_kernel<FORMAT, 1, IS_SLICED>>(list, grid, THREADS, 0, *m);
+    else
+        add_kernel<matmul_kernel<FORMAT, 2, IS_SLICED>>(list, grid, THREADS, 0, *m);
+}
+
 template <int FORMAT>
 static void launch_format(struct launch_list *list, dim3 grid, const struct matmul *m)
 {
-    if (m->n_tokens <= COLUMN_TOKENS)
-        add_kernel<matmul_kernel<FORMAT, 1>>(list, grid, THREADS, 0, *m);
+    if (FORMAT != FORMAT_BF16_EXACT && m->slice_units > 0)
+        launch_units<FORMAT, FORMAT != FORMAT_BF16_EXACT>(list, grid, m);
     else
-        add_kernel<matmul_kernel<FORMAT, 2>>(list, grid, THREADS, 0, *m);
+        launch_units<FORMAT, false>(list, grid, m);
 }
 
 static dim3 grid_of(const struct matmul *m)

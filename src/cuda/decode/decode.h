@@ -42,11 +42,11 @@ struct decode_vector {
     int32_t n; /* elements, or, if packed, units in a row */
 };
 
-/* The experts' output of one row, which x does not include yet: x + sums[c] * unit[c]. */
+/* The experts' output of a few rows, which x does not include yet: x + sums[c] * unit[c]. */
 struct expert_sums {
-    int32_t *sums;     /* (n); NULL: none */
+    int32_t *sums;     /* (T, n); NULL: none */
     const float *unit; /* (n); NULL: the contents of sums are undefined */
-    int32_t *poison;   /* (1): not 0: the row is NaN */
+    int32_t *poison;   /* (T): not 0: the row is NaN */
 };
 
 /* Inputs of a GEMM. */
@@ -57,7 +57,7 @@ struct decode_rows {
     struct decode_vector norm; /* RMSNorm of the rows; VECTOR_NONE: no norm */
     float eps;
     float *y; /* the normalized rows are also stored here; NULL: they are not stored */
-    struct expert_sums sums; /* one row with a norm: x lacks these */
+    struct expert_sums sums; /* a few rows with a norm: x lacks these */
 };
 
 /* out[token][row] = w[row] . x[token] + bias[row], or out += that. */
@@ -95,7 +95,7 @@ struct decode_out {
     struct decode_matrix router;
     struct decode_vector norm; /* F32 or BF16 */
     uint64_t *sums;            /* (T, ROUTER_ROW_SUMS): accumulated */
-    struct expert_sums expert; /* one row: added to x as well, and set to zero */
+    struct expert_sums expert; /* added to x as well, and set to zero */
 };
 bool launch_decode_out(struct launch_list *list, const struct decode_out *p);
 /* Sets all sums to zero. */
@@ -228,18 +228,19 @@ struct decode_experts {
     int32_t n_tokens, n_ranks, n_experts, n_columns, n_units;
     const int32_t *n_live; /* grouped: as in struct decode_gemm */
     float limit, alpha;
-    struct decode_topk_input topk_input; /* not used by the grouped kernels */
+    struct decode_topk_input topk_input; /* grouped: of launch_decode_few_jobs() */
     const float *grid; /* (2, n_columns): scales and units of the integer sums, then shifts:
                         * common/expert_sums.h */
     int32_t *poison;   /* (T): rows with a unit that is not finite (expert_sums.cuh); 0 between
-                        * steps; not used by the grouped kernels */
-    int32_t *sums;     /* (n_columns): launch_decode_experts_row() */
+                        * steps; grouped: only with sums */
+    int32_t *sums;     /* (T, n_columns): of launch_decode_experts_row() and, unless NULL, of
+                        * launch_decode_grouped_down(), which add to them */
 };
 /* Both products of one row whose router sums are known; adds to p->sums. Returns false if the GPU
  * does not run all clusters of the kernel at once. */
 bool launch_decode_experts_row(struct launch_list *list, const struct decode_experts *p);
-/* x += the sums. */
-void launch_add_expert_sums(struct launch_list *list, float *x, int n,
+/* x (n_rows, n) += the sums. */
+void launch_add_expert_sums(struct launch_list *list, float *x, int n_rows, int n,
                             const struct expert_sums *sums);
 bool launch_decode_up(struct launch_list *list, const struct decode_experts *p);
 bool launch_decode_down(struct launch_list *list, const struct decode_experts *p);
@@ -256,10 +257,12 @@ struct decode_grouped {
     struct decode_experts e;
     const uint16_t *rows;    /* of e.y, as made by launch_round_rows() for MXFP4 weights */
     uint16_t *normed;        /* y in the format of `rows`; NULL: not stored */
-    int32_t *parts;          /* (T*A, n_columns): integer sums (expert_sums.h) */
+    int32_t *parts;          /* (T*A, n_columns): integer sums (expert_sums.h), unless e.sums has
+                              * those of tokens */
     int32_t *n_jobs;         /* (1) */
     struct decode_job *jobs; /* (T*A) */
     int32_t *entry;          /* (T*A): the entry of token t at rank a */
+    int32_t *entry_tokens;   /* (T*A): the token of an entry; with e.sums */
     float *entry_gates;      /* (T*A): of entries; NaN: the entry has a unit that is not finite */
     int32_t job_tokens;      /* maximum per job, set by decode_grouped_fits() */
     /* Where decode_grouped_sm90_fits(): operands (common/operand.h) of n_operand_rows rows. The
@@ -269,6 +272,9 @@ struct decode_grouped {
     int32_t n_operand_rows;
 };
 void launch_decode_expert_jobs(struct launch_list *list, const struct decode_grouped *p);
+/* The same for at most DECODE_FUSED_MAX rows whose router sums are known (e.topk_input); it also
+ * stores the norms of the rows in e.y and p->normed. */
+void launch_decode_few_jobs(struct launch_list *list, const struct decode_grouped *p);
 /* Copies p->rows to the operand rows of their entries. */
 void launch_decode_expert_operand(struct launch_list *list, const struct decode_grouped *p);
 bool launch_decode_grouped_up(struct launch_list *list, const struct decode_grouped *p);

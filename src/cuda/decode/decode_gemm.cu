@@ -108,12 +108,25 @@ static __device__ __forceinline__ int row_bytes_of(const struct decode_gemm &p)
     return p.w[0].n_units * UNIT_COLUMNS * 2;
 }
 
+/* Units of a slice; 0: eighths. Heads and long matrices have no slices, and no code for them. */
+template <class W, bool IS_HEADS>
+static __device__ __forceinline__ int slice_units_of(const struct decode_gemm &p)
+{
+    return IS_HEADS || (int)W::SHAPE::TILES == (int)UNIT_TILES ? 0 : p.slice_units;
+}
+
+/* From one unit of a warp to the next. */
+template <class W, bool IS_HEADS>
+static __device__ __forceinline__ int unit_step(const struct decode_gemm &p)
+{
+    return slice_units_of<W, IS_HEADS>(p) > 0 ? 1 : RING_WARPS;
+}
+
 /* A lane's position in the copy stream of its warp: its pieces of the next unit. */
 struct stream {
     const unsigned char *weights;
     const char *tokens;
     int scales_at, n_tokens; /* scales_at: relative to the weights */
-    int step;                /* from one unit of the warp to the next */
 };
 
 template <class W>
@@ -130,11 +143,11 @@ stream_of(const struct decode_gemm &p, const struct gemm_item &item, const struc
     return stream{unit + item.tile * SHAPE::TILE_BYTES + lane * LANE_BYTES,
                   (const char *)p.rows + (int64_t)(item.first + lane_token()) * row_bytes +
                       (units.first * UNIT_PIECES + lane_piece()) * LANE_BYTES,
-                  MXFP4_SCALES_OFFSET - item.tile * SHAPE::TILE_BYTES, item.n_tokens, units.step};
+                  MXFP4_SCALES_OFFSET - item.tile * SHAPE::TILE_BYTES, item.n_tokens};
 }
 
 template <class W>
-static __device__ __forceinline__ void fill_weights(struct stream *from, uint32_t slot)
+static __device__ __forceinline__ void fill_weights(struct stream *from, uint32_t slot, int step)
 {
     typedef typename W::SHAPE SHAPE;
     const int lane = threadIdx.x % WARP_LANES;
@@ -151,13 +164,13 @@ static __device__ __forceinline__ void fill_weights(struct stream *from, uint32_
         copy_at(to + SHAPE::SCALES_AT,
                 from->weights +
                     (SHAPE::TILES == UNIT_TILES ? (int)MXFP4_SCALES_OFFSET : from->scales_at));
-    from->weights += from->step * SHAPE::UNIT_BYTES;
+    from->weights += step * SHAPE::UNIT_BYTES;
 }
 
 /* Tokens past the end are not copied: their columns are not stored. */
 template <class W>
 static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t slot,
-                                                   int row_bytes)
+                                                   int row_bytes, int step)
 {
     const uint32_t to =
         slot + W::TOKENS_AT +
@@ -171,7 +184,7 @@ static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t
             copy_at(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES, at);
         at += TOKENS_AT_ONCE * row_bytes;
     }
-    from->tokens += from->step * UNIT_COLUMNS * 2;
+    from->tokens += step * UNIT_COLUMNS * 2;
 }
 
 /* acc += the unit in a slot times its tokens. Few values are live at once, because the accumulators
@@ -249,7 +262,8 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
     if (row >= p.w[item.job].n_rows)
         return;
     for (; token < item.n_tokens; token += STEP, out += STEP * width)
-        *out = (p.slice_units > 0 ? sum_of_slices<W>(sums, token, i) : sum_of<W>(sums, token, i)) +
+        *out = (slice_units_of<W, false>(p) > 0 ? sum_of_slices<W>(sums, token, i)
+                                                : sum_of<W>(sums, token, i)) +
                biases[i];
 }
 
@@ -293,7 +307,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
     const int warp = threadIdx.x / WARP_LANES;
     const struct gemm_item item = item_of_block<W>(p);
     const struct decode_matrix &w = p.w[item.job];
-    const struct warp_units units = warp_units_of(w.n_units, IS_HEADS ? 0 : p.slice_units, warp);
+    const struct warp_units units = warp_units_of(w.n_units, slice_units_of<W, IS_HEADS>(p), warp);
     const int n_units = units.n;
     const uint32_t slots = (uint32_t)__cvta_generic_to_shared(shared) + warp * W::WARP_BYTES;
     struct stream stream = stream_of<W>(p, item, units);
@@ -303,7 +317,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
 #pragma unroll
     for (int i = 0; i < STAGES; i++)
         if (i < n_units)
-            fill_weights<W>(&stream, slots + i * W::STAGE_BYTES);
+            fill_weights<W>(&stream, slots + i * W::STAGE_BYTES, unit_step<W, IS_HEADS>(p));
     if (threadIdx.x < W::ROWS) {
         const int row = row_of<W>(item, threadIdx.x);
 
@@ -316,7 +330,8 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
 #pragma unroll
     for (int i = 0; i < STAGES; i++) {
         if (i < n_units)
-            fill_tokens<W>(&stream, slots + i * W::STAGE_BYTES, row_bytes_of(p));
+            fill_tokens<W>(&stream, slots + i * W::STAGE_BYTES, row_bytes_of(p),
+                           unit_step<W, IS_HEADS>(p));
         copy_commit();
     }
     for (int unit = 0; unit < n_units; unit++) {
@@ -325,8 +340,8 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
         multiply_slot<W>(acc, slot, item.tile);
         __syncwarp();
         if (unit + STAGES < n_units) {
-            fill_weights<W>(&stream, slot);
-            fill_tokens<W>(&stream, slot, row_bytes_of(p));
+            fill_weights<W>(&stream, slot, unit_step<W, IS_HEADS>(p));
+            fill_tokens<W>(&stream, slot, row_bytes_of(p), unit_step<W, IS_HEADS>(p));
         }
         copy_commit();
         slot = slot == slots + (STAGES - 1) * W::STAGE_BYTES ? slots : slot + W::STAGE_BYTES;
@@ -368,7 +383,7 @@ static bool launch_mxfp4(struct launch_list *list, const struct decode_gemm *p)
     if (p->n_tokens <= 2 * COLUMN_TOKENS)
         return launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 2>, IS_HEADS>(list,
                                                                                             p);
-    if (p->w[0].n_rows < ROWS_OF_WHOLE_UNITS)
+    if (p->w[0].n_rows < ROWS_OF_WHOLE_UNITS || p->slice_units > 0)
         return launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 2, 2, 2>, 4>, IS_HEADS>(list,
                                                                                             p);
     return !IS_HEADS &&

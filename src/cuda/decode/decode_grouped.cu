@@ -1,6 +1,7 @@
 /* Grouped MoE GEMMs (up and down) of a decode step with many rows: each active expert is read once
  * for up to DECODE_JOB_TOKENS of its tokens. decode_expert_jobs.cu lists the jobs;
- * decode_combine.cu adds up the expert outputs of a token.
+ * decode_combine.cu adds up the expert outputs of a token. In a step of a few rows (e.sums) the
+ * down projection adds them to the sums of the tokens itself.
  *
  * Work division: a job is an expert and some of its entries (tokens at it, in token order).
  * Persistent blocks, two per SM, split all rows of units of all jobs evenly and process their share
@@ -341,13 +342,26 @@ static __device__ __forceinline__ void write_item(float *sums, const float acc[U
             }
 }
 
-/* The gate of entry `lane` of an item. */
-static __device__ __forceinline__ float lane_gate(const struct decode_grouped &p,
-                                                  const struct item &item)
+/* An entry of an item: its gate, and its token if the sums are those of tokens. */
+struct entry {
+    float gate;
+    int token;
+};
+
+/* Entry `lane` of an item, in the warp that stores the item. */
+template <bool IS_UP>
+static __device__ __forceinline__ struct entry lane_entry(const struct decode_grouped &p,
+                                                          const struct item &item, bool stores)
 {
     const int lane = threadIdx.x % WARP_LANES;
+    struct entry e = {};
 
-    return lane < item.n ? __ldcg(p.entry_gates + item.first + lane) : 0.0f;
+    if (stores && lane < item.n) {
+        e.gate = __ldcg(p.entry_gates + item.first + lane);
+        if (!IS_UP && p.e.sums != NULL)
+            e.token = __ldcg(p.entry_tokens + item.first + lane);
+    }
+    return e;
 }
 
 /* Down: the scales of this lane's two columns. */
@@ -360,16 +374,35 @@ static __device__ __forceinline__ float2 lane_scales(const struct decode_grouped
 }
 
 /* The gates of an item's entries in shared memory, where the warp has the scales of a unit while it
- * multiplies. (With shuffles in place of it the loop over tokens is not unrolled.) */
-static __device__ __forceinline__ const float *keep_gates(char *shared, float gate)
+ * multiplies, and behind them the tokens. (With shuffles in place of it the loop over tokens is not
+ * unrolled.) */
+static __device__ __forceinline__ const float *keep_gates(char *shared, const struct entry &e)
 {
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     float *gates = (float *)(shared + warp * WARP_BYTES + SCALES_AT);
 
     __syncwarp();
-    gates[lane] = gate;
+    gates[lane] = e.gate;
+    ((int *)gates)[WARP_LANES + lane] = e.token;
     __syncwarp();
     return gates;
+}
+
+static __device__ __forceinline__ void add_to(int32_t *sum, int value)
+{
+    asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" ::"l"(sum), "r"(value) : "memory");
+}
+
+/* Down: an entry's sums in two columns, to the sums of its token. */
+static __device__ __forceinline__ void add_to_token(const struct decode_grouped &p, int token,
+                                                    int column, int2 sum, float gate)
+{
+    int32_t *to = p.e.sums + token * p.e.n_columns + column * 2;
+
+    add_to(to, sum.x);
+    add_to(to + 1, sum.y);
+    if (column == 0 && isnan(gate)) /* up: a unit of the entry is not finite */
+        p.e.poison[token] = 1;
 }
 
 /* Stores the results of an item, by one warp: gated units as FP16, or sums of expert outputs. */
@@ -396,11 +429,14 @@ static __device__ __forceinline__ void store_item(const struct decode_grouped &p
             if (!isfinite(unit))
                 p.entry_gates[entry] = unit * 0.0f; /* NaN */
         } else {
-            const int2 sum = pair_of_partials(sums, token, pair);
+            int2 sum = pair_of_partials(sums, token, pair);
 
-            ((int2 *)(p.parts + entry * p.e.n_columns))[column] =
-                make_int2(sum.x + bias_partial(gate, bias.x, scale.x),
-                          sum.y + bias_partial(gate, bias.y, scale.y));
+            sum.x += bias_partial(gate, bias.x, scale.x);
+            sum.y += bias_partial(gate, bias.y, scale.y);
+            if (p.e.sums != NULL)
+                add_to_token(p, ((const int *)gates)[WARP_LANES + token], column, sum, gate);
+            else
+                ((int2 *)(p.parts + entry * p.e.n_columns))[column] = sum;
         }
     }
 }
@@ -485,11 +521,11 @@ static __device__ __forceinline__ struct item recorded_item(const struct walk *w
 template <bool IS_UP>
 static __device__ __forceinline__ void
 store_buffer(const struct buffer_barrier &m, const struct decode_grouped &p,
-             const struct item &item, char *shared, const float *sums, uint2 bias, float gate,
-             float2 scale)
+             const struct item &item, char *shared, const float *sums, uint2 bias,
+             const struct entry &entry, float2 scale)
 {
     barrier_wait(m.full + m.buffer * 8, m.phase_bit % 2);
-    store_item<IS_UP>(p, item, sums, bias, keep_gates(shared, gate), scale);
+    store_item<IS_UP>(p, item, sums, bias, keep_gates(shared, entry), scale);
     barrier_arrive(m.empty + m.buffer * 8);
 }
 
@@ -534,7 +570,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
         const struct item item = recorded_item(&walk, part);
         const bool stores = part % RING_WARPS == (int)threadIdx.x / WARP_LANES;
         const uint2 bias = stores ? bias_bits<IS_UP>(p, item) : make_uint2(0, 0);
-        const float gate = stores ? lane_gate(p, item) : 0.0f;
+        const struct entry entry = lane_entry<IS_UP>(p, item, stores);
         const float2 scale = !IS_UP && stores ? lane_scales(p, item) : make_float2(0, 0);
         const uint32_t shifts = IS_UP ? 0 : lane_shifts(p, item);
         float acc[UNIT_TILES][1][4];
@@ -551,7 +587,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
         write_item<IS_UP>(sums, acc, eighth_of(item.row), item.n);
         barrier_arrive(buffer_barrier.full + buffer_barrier.buffer * 8);
         if (stores)
-            store_buffer<IS_UP>(buffer_barrier, p, item, (char *)shared, sums, bias, gate, scale);
+            store_buffer<IS_UP>(buffer_barrier, p, item, (char *)shared, sums, bias, entry, scale);
         buffer_release(&buffer_barrier);
     }
     copy_wait<0>();

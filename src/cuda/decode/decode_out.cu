@@ -126,30 +126,32 @@ static __device__ __forceinline__ void add_part(uint64_t *sums, const float part
 
 /* A column's sum of the experts. A poisoned row becomes NaN in its first column. */
 struct expert_part {
-    float unit; /* static */
     int sum, poison;
 };
 
 static __device__ __forceinline__ void load_expert_part(struct expert_part *part,
-                                                        const struct expert_sums &from, int column)
+                                                        const struct expert_sums &from, int token,
+                                                        int column, int n_columns)
 {
     if (from.unit == NULL)
         return;
-    part->sum = __ldcg(from.sums + column);
+    part->sum = __ldcg(from.sums + token * n_columns + column);
     if (column == 0)
-        part->poison = __ldcg(from.poison);
+        part->poison = __ldcg(from.poison + token);
 }
 
-static __device__ __forceinline__ float with_expert_part(float x, const struct expert_part &part)
+static __device__ __forceinline__ float with_expert_part(float x, const struct expert_part &part,
+                                                         float unit)
 {
-    return x + value_of_partials(part.sum, part.unit) + poison_term(part.poison);
+    return x + value_of_partials(part.sum, unit) + poison_term(part.poison);
 }
 
-static __device__ __forceinline__ void clear_expert_sum(const struct expert_sums &of, int column)
+static __device__ __forceinline__ void clear_expert_sum(const struct expert_sums &of, int token,
+                                                        int column, int n_columns)
 {
-    of.sums[column] = 0;
+    of.sums[token * n_columns + column] = 0;
     if (column == 0)
-        *of.poison = 0;
+        of.poison[token] = 0;
 }
 
 /* The sum of a row's slices in column lane % 16, for one row: lanes l and l + 16 have half of the
@@ -227,12 +229,12 @@ static __global__ void __maxnreg__(registers_of(KIND))
     char *fragments = (char *)shared + GROUPS * SHAPE::BYTES;
     float *sums =
         (float *)(fragments + fragments_bytes(n_units, n_tokens)) + group * split_sums(1, n_tokens);
-    float *x = p.out + lane / TILE_ROWS * p.out_width + column;
+    int at = lane / TILE_ROWS * p.out_width + column; /* in x; a pointer has one register more */
     struct lane_values<KIND> before = {}, updated = {}, z = {
     };
     struct ring<SHAPE> ring;
-    float acc[1][1][4], bias = 0.0f, weight = 0.0f;
-    struct expert_part expert = {};
+    float acc[1][1][4], bias = 0.0f, weight = 0.0f, expert_unit = 0.0f;
+    struct expert_part expert[N] = {};
     uint4 router = make_uint4(0, 0, 0, 0);
 
     ring_begin(&ring, (char *)shared + group * SHAPE::BYTES, walk, 1, n_units, p.slice_units);
@@ -243,11 +245,11 @@ static __global__ void __maxnreg__(registers_of(KIND))
     if (has_column) {
         bias = vector_at(p.bias, 0, column);
         weight = plain_at(o.norm, column) * ROUTER_UNITS;
-        if (KIND != ROWS_ANY && o.expert.unit != NULL)
-            expert.unit = o.expert.unit[column];
+        if (o.expert.unit != NULL)
+            expert_unit = o.expert.unit[column];
     }
     materialize_rows<KIND>(&ready);
-    materialize(x);
+    materialize(at);
     materialize(bias);
     materialize(weight);
     pdl_wait();
@@ -259,28 +261,27 @@ static __global__ void __maxnreg__(registers_of(KIND))
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < N; k++)
-        if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens)
-            before.at[k] = __ldcg(x + k * LANE_TOKENS * p.out_width); /* overlaps with the MMAs */
-    if (KIND != ROWS_ANY && has_column)
-        load_expert_part(&expert, o.expert, column);
+        if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
+            before.at[k] =
+                __ldcg(p.out + at + k * LANE_TOKENS * p.out_width); /* overlaps with the MMAs */
+            load_expert_part(&expert[k], o.expert, k * LANE_TOKENS + lane / TILE_ROWS, column,
+                             p.w.n_rows);
+        }
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
     store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
     const struct lane_values<KIND> sum = lane_sums<SHAPE, KIND>(sums, n_tokens);
 
-    if (KIND != ROWS_ANY)
-        before.at[0] = with_expert_part(before.at[0], expert);
-
-        /* Every warp computes all of the block's sums, because each needs them and a barrier would
-     * take longer. */
+    /* every warp computes all of the block's sums: each needs them, and a barrier takes longer */
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
+            before.at[k] = with_expert_part(before.at[k], expert[k], expert_unit);
             updated.at[k] = before.at[k] + (sum.at[k] + bias);
             if (warp == RING_WARPS - 1)
-                x[k * LANE_TOKENS * p.out_width] = updated.at[k];
-            if (KIND != ROWS_ANY && warp == RING_WARPS - 1 && o.expert.sums != NULL)
-                clear_expert_sum(o.expert, column); /* the block has read it */
+                p.out[at + k * LANE_TOKENS * p.out_width] = updated.at[k];
+            if (warp == RING_WARPS - 1 && o.expert.sums != NULL) /* the block has read it */
+                clear_expert_sum(o.expert, k * LANE_TOKENS + lane / TILE_ROWS, column, p.w.n_rows);
             z.at[k] = updated.at[k] * weight;
         }
     if (is_routing) {
@@ -325,28 +326,29 @@ bool launch_decode_out(struct launch_list *list, const struct decode_out *o)
 
 /* ---- x += the sums of the experts, if no other kernel adds them ---- */
 
+/* Grid: blocks of columns, rows. */
 static __global__ void add_sums_kernel(float *x, int n, struct expert_sums from)
 {
-    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), row = (int)blockIdx.y;
+    const float unit = column < n ? from.unit[column] : 0.0f;
     struct expert_part part = {};
 
-    if (i < n)
-        part.unit = from.unit[i];
     pdl_wait();
     pdl_launch_dependents();
-    if (i >= n)
+    if (column >= n)
         return;
-    load_expert_part(&part, from, i);
-    x[i] = with_expert_part(x[i], part);
+    load_expert_part(&part, from, row, column, n);
+    x[row * n + column] = with_expert_part(x[row * n + column], part, unit);
     if (part.poison != 0)
-        *from.poison = 0;
+        from.poison[row] = 0;
 }
 
-void launch_add_expert_sums(struct launch_list *list, float *x, int n,
+void launch_add_expert_sums(struct launch_list *list, float *x, int n_rows, int n,
                             const struct expert_sums *sums)
 {
-    add_dependent<add_sums_kernel>(list, (unsigned)units_of(n, RING_THREADS), RING_THREADS, 0, x, n,
-                                   *sums);
+    add_dependent<add_sums_kernel>(list,
+                                   dim3((unsigned)units_of(n, RING_THREADS), (unsigned)n_rows),
+                                   RING_THREADS, 0, x, n, *sums);
 }
 
 /* ---- clearing the sums, if no earlier kernel has done it ---- */

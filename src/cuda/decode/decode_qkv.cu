@@ -143,7 +143,7 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
 
     if (i < n)
         pair = pair_of(p, h, token, d);
-    if (KIND == ONE_NORMED_ROW)
+    if (KIND != ONE_PLAIN_ROW)
         ready_expert_units(&ready, p.rows.sums);
     materialize_rows<KIND>(&ready);
     if (KIND != ROWS_ANY) /* else early blocks of attention take this kernel's SMs */

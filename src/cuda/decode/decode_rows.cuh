@@ -200,7 +200,7 @@ static __device__ __forceinline__ struct rows_ready ready_rows(const struct deco
     return ready;
 }
 
-/* Units of the experts' sums, for a row with its norm. */
+/* Units of the experts' sums, for rows with their norm. */
 static __device__ __forceinline__ void ready_expert_units(struct rows_ready *ready,
                                                           const struct expert_sums &from)
 {
@@ -213,18 +213,19 @@ static __device__ __forceinline__ void ready_expert_units(struct rows_ready *rea
                 __float_as_uint(from.unit[threadIdx.x + i * NORM_THREADS]) >> 16 << i % 2 * 16;
 }
 
-/* Adds the sums of the experts to the thread's numbers of a row. */
+/* Adds the sums of the experts to the thread's numbers of row `token`, of n numbers. */
 static __device__ __forceinline__ void add_expert_sums(struct norm_regs *regs,
                                                        const struct expert_sums &from,
-                                                       const struct rows_ready &ready)
+                                                       const struct rows_ready &ready, int token,
+                                                       int n)
 {
-    const int32_t *sums = from.sums + threadIdx.x;
+    const int32_t *sums = from.sums + token * n + threadIdx.x;
     int add[NORM_PER_THREAD];
 
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++)
         add[i] = i * NORM_THREADS < ready.n_left ? __ldcg(sums + i * NORM_THREADS) : 0;
-    const int poison = __ldcg(from.poison);
+    const int poison = __ldcg(from.poison + token);
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++)
         regs->at[i] = regs->at[i] +
@@ -337,8 +338,8 @@ static __device__ __forceinline__ void norm_rows(char *fragments, const struct d
 #pragma unroll
         for (int i = 0; i < NORM_PER_THREAD; i++)
             regs.at[i] = i * NORM_THREADS < ready.n_left ? __ldcg(x + i * NORM_THREADS) : 0.0f;
-        if (KIND == ONE_NORMED_ROW && rows.sums.unit != NULL)
-            add_expert_sums(&regs, rows.sums, ready);
+        if (rows.sums.unit != NULL)
+            add_expert_sums(&regs, rows.sums, ready, KIND == ROWS_ANY ? first + token : 0, rows.n);
         store_normed<IS_MXFP4, TERMS>(
             fragments + ready.at + token * TOKEN_BLOCK_BYTES, term_bytes, rows, ready, regs,
             ready.y == NULL ? NULL : ready.y + token * rows.n, smem + token % 2 * (int)NORM_WARPS);

@@ -39,10 +39,13 @@ template <int TILES_, int STAGES_> struct resident_shape {
     };
 };
 
+/* What a block computes: heads, rows of eighths, or of slices (attn_out). */
+enum resident_kind { HEADS, ROWS_OF_EIGHTHS, ROWS_OF_SLICES };
+
 /* The largest number of units of a warp. */
-static inline HOST_DEVICE int units_of_warp_max(const struct decode_gemm &p)
+template <int KIND> static inline HOST_DEVICE int units_of_warp_max(const struct decode_gemm &p)
 {
-    return p.slice_units > 0 ? p.slice_units : (p.w[0].n_units + EIGHTHS - 1) / EIGHTHS;
+    return KIND == ROWS_OF_SLICES ? p.slice_units : (p.w[0].n_units + EIGHTHS - 1) / EIGHTHS;
 }
 
 /* Shared-memory layout: tiles (eighth, unit, tile), their scales in that order, the rings, and the
@@ -51,11 +54,10 @@ struct smem_layout {
     int scales_at, rings_at, rotations_at, size_bytes;
 };
 
-template <class H>
-static inline HOST_DEVICE struct smem_layout smem_layout_of(const struct decode_gemm &p,
-                                                            bool is_heads)
+template <class H, int KIND>
+static inline HOST_DEVICE struct smem_layout smem_layout_of(const struct decode_gemm &p)
 {
-    const int n_tiles = EIGHTHS * units_of_warp_max(p) * H::TILES;
+    const int n_tiles = EIGHTHS * units_of_warp_max<KIND>(p) * H::TILES;
     struct smem_layout r;
 
     r.scales_at = n_tiles * MXFP4_TILE_BYTES;
@@ -63,7 +65,7 @@ static inline HOST_DEVICE struct smem_layout smem_layout_of(const struct decode_
     r.rotations_at = r.rings_at + EIGHTHS * H::STAGES * UNIT_TOKENS_BYTES;
     if (r.rotations_at < H::SUMS_BYTES)
         r.rotations_at = H::SUMS_BYTES;
-    r.size_bytes = r.rotations_at + (is_heads ? (int)ROTATIONS_BYTES : 0);
+    r.size_bytes = r.rotations_at + (KIND == HEADS ? (int)ROTATIONS_BYTES : 0);
     return r;
 }
 
@@ -86,13 +88,13 @@ static inline HOST_DEVICE int unit_rows_of(const struct decode_gemm &p)
 
 /* The block's tile i. With heads, tiles of the first half have their RoPE partners in the second
  * half, two tiles further on in the row of units. Past the end, the last tiles are repeated. */
-template <class H, bool IS_HEADS>
+template <class H, int KIND>
 static __device__ __forceinline__ struct resident_tile tile_of(const struct decode_gemm &p,
                                                                int share, int i)
 {
     enum {
-        OF_ROW = IS_HEADS ? UNIT_TILES / 2 : UNIT_TILES,
-        OF_BLOCK = IS_HEADS ? H::TILES / 2 : H::TILES
+        OF_ROW = KIND == HEADS ? UNIT_TILES / 2 : UNIT_TILES,
+        OF_BLOCK = KIND == HEADS ? H::TILES / 2 : H::TILES
     };
     const int n = unit_rows_of(p) * OF_ROW, at = share * OF_BLOCK + i % OF_BLOCK;
     const int one = min(at, n - 1);
@@ -119,7 +121,7 @@ template <class H> struct resident_table {
 };
 
 /* Address of the table, after the tiles. */
-template <class H, bool IS_HEADS>
+template <class H, int KIND>
 static __device__ __forceinline__ void record_tile(struct resident_table<H> *tile_table,
                                                    const struct decode_gemm &p, int first,
                                                    int n_tokens)
@@ -132,7 +134,7 @@ static __device__ __forceinline__ void record_tile(struct resident_table<H> *til
 
         tile_table->biases[i] = row < p.w[t.job].n_rows ? vector_at(p.bias[t.job], 0, row) : 0.0f;
     }
-    if (IS_HEADS && i < min(TOKENS, n_tokens))
+    if (KIND == HEADS && i < min(TOKENS, n_tokens))
         tile_table->slots[i] = slot_of(p.heads, first + i);
 }
 
@@ -143,27 +145,30 @@ static __device__ __forceinline__ void copy_word_at(uint32_t to, const void *fro
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
+template <int KIND>
 static __device__ __forceinline__ struct warp_units units_of_warp(const struct decode_gemm &p)
 {
-    return warp_units_of(p.w[0].n_units, p.slice_units, (int)threadIdx.x / WARP_LANES);
+    return warp_units_of(p.w[0].n_units, KIND == ROWS_OF_SLICES ? p.slice_units : 0,
+                         (int)threadIdx.x / WARP_LANES);
 }
 
 /* Index of the first of a warp's tiles in shared memory. */
-template <class H> static __device__ __forceinline__ int first_tile(const struct decode_gemm &p)
+template <class H, int KIND>
+static __device__ __forceinline__ int first_tile(const struct decode_gemm &p)
 {
-    return (int)threadIdx.x / WARP_LANES * units_of_warp_max(p) * H::TILES;
+    return (int)threadIdx.x / WARP_LANES * units_of_warp_max<KIND>(p) * H::TILES;
 }
 
 /* Starts the copies of all the warp's tiles. The code is kept small: code that runs once is
  * slow. */
-template <class H>
+template <class H, int KIND>
 static __device__ __forceinline__ void
 fill_tiles(uint32_t shared, const struct smem_layout &smem_layout, const struct decode_gemm &p,
            const struct resident_tile *tiles)
 {
     const int lane = threadIdx.x % WARP_LANES;
-    const int n_units = p.w[0].n_units, first = first_tile<H>(p);
-    const struct warp_units units = units_of_warp(p);
+    const int n_units = p.w[0].n_units, first = first_tile<H, KIND>(p);
+    const struct warp_units units = units_of_warp<KIND>(p);
 
 #pragma unroll 1
     for (int i = 0; i < H::TILES; i++) {
@@ -201,9 +206,10 @@ static __device__ __forceinline__ int row_bytes_of(const struct decode_gemm &p)
     return p.w[0].n_units * UNIT_COLUMNS * 2;
 }
 
+template <int KIND>
 static __device__ __forceinline__ struct stream stream_of(const struct decode_gemm &p, int first)
 {
-    const int piece = lane_piece(), unit = units_of_warp(p).first;
+    const int piece = lane_piece(), unit = units_of_warp<KIND>(p).first;
 
     return stream{(first + lane_token()) * row_bytes_of(p) +
                       (unit * UNIT_PIECES + piece) * LANE_BYTES,
@@ -213,6 +219,7 @@ static __device__ __forceinline__ struct stream stream_of(const struct decode_ge
 
 /* Starts the copies; n_tokens: of the group, from this lane's first on. Tokens past the end are not
  * copied: their columns are not stored. */
+template <int KIND>
 static __device__ __forceinline__ void fill_tokens(struct stream *s, const struct decode_gemm &p,
                                                    uint32_t slot, int n_tokens)
 {
@@ -225,7 +232,7 @@ static __device__ __forceinline__ void fill_tokens(struct stream *s, const struc
             copy_at(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES, from);
         from += TOKENS_AT_ONCE * row_bytes_of(p);
     }
-    s->from += (p.slice_units > 0 ? 1 : EIGHTHS) * UNIT_COLUMNS * 2;
+    s->from += (KIND == ROWS_OF_SLICES ? 1 : EIGHTHS) * UNIT_COLUMNS * 2;
 }
 
 static __device__ __forceinline__ void fill_cos_sin(uint32_t to, const struct decode_gemm &p,
@@ -252,7 +259,7 @@ static __device__ __forceinline__ uint32_t next_scales(uint32_t tiles_at)
 
 /* ---- epilogue ---- */
 
-template <class H>
+template <class H, int KIND>
 static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
                                                   const struct resident_table<H> &tile_table,
                                                   const float *sums, int first, int n_tokens)
@@ -265,8 +272,8 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
 
         if (t.is_there && row < p.w[t.job].n_rows && token < n_tokens)
             p.out[t.job][(int64_t)(first + token) * p.out_width[t.job] + row] =
-                (p.slice_units > 0 ? columns_of_slices<H::TILES, COLS, true>(sums, token, i)
-                                   : sum_of_eighths<H::TILES, COLS, true>(sums, token, i)) +
+                (KIND == ROWS_OF_SLICES ? columns_of_slices<H::TILES, COLS, true>(sums, token, i)
+                                        : sum_of_eighths<H::TILES, COLS, true>(sums, token, i)) +
                 tile_table.biases[i];
     }
 }
@@ -301,7 +308,7 @@ store_heads(const struct decode_gemm &p, const struct resident_table<H> &tile_ta
 
 /* ---- the kernel. Grid: shares of the tiles, groups of TOKENS tokens ---- */
 
-template <class H, bool IS_HEADS>
+template <class H, int KIND>
 static __global__ void __launch_bounds__(RING_THREADS, 1)
     smem_resident_kernel(const __grid_constant__ struct decode_gemm p)
 {
@@ -310,29 +317,29 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
         uint4 shared[]; /* aligned to cache lines: otherwise the copies are slower */
     __shared__ struct resident_table<H> tile_table;
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int n_groups = (p.n_tokens + TOKENS - 1) / TOKENS, n_units = units_of_warp(p).n;
+    const int n_groups = (p.n_tokens + TOKENS - 1) / TOKENS, n_units = units_of_warp<KIND>(p).n;
     const int share = (int)blockIdx.x / n_groups, first = (int)blockIdx.x % n_groups * TOKENS;
-    const struct smem_layout smem_layout = smem_layout_of<H>(p, IS_HEADS);
+    const struct smem_layout smem_layout = smem_layout_of<H, KIND>(p);
     const uint32_t base = (uint32_t)__cvta_generic_to_shared(shared);
     const uint32_t ring = base + smem_layout.rings_at + warp * RING_BYTES;
-    uint32_t tiles_at = first_tile<H>(p) * MXFP4_TILE_BYTES + lane * LANE_BYTES, slot = ring;
+    uint32_t tiles_at = first_tile<H, KIND>(p) * MXFP4_TILE_BYTES + lane * LANE_BYTES, slot = ring;
     const int n_tokens = live_rows(p.n_live, p.n_tokens) - first; /* <= 0: all are padding */
-    struct stream stream = stream_of(p, first);
+    struct stream stream = stream_of<KIND>(p, first);
     float acc[H::TILES][COLS][4] = {};
 
     if (threadIdx.x < H::TILES)
-        tile_table.tiles[threadIdx.x] = tile_of<H, IS_HEADS>(p, share, (int)threadIdx.x);
+        tile_table.tiles[threadIdx.x] = tile_of<H, KIND>(p, share, (int)threadIdx.x);
     __syncthreads();
-    fill_tiles<H>(base, smem_layout, p, tile_table.tiles);
+    fill_tiles<H, KIND>(base, smem_layout, p, tile_table.tiles);
     copy_commit();
-    record_tile<H, IS_HEADS>(&tile_table, p, first, n_tokens);
+    record_tile<H, KIND>(&tile_table, p, first, n_tokens);
     pdl_wait();
     pdl_launch_dependents();
 #pragma unroll
     for (int i = 0; i < H::STAGES; i++) {
         if (i < n_units)
-            fill_tokens(&stream, p, ring + i * UNIT_TOKENS_BYTES, n_tokens - lane_token());
-        if (IS_HEADS && i == 0)
+            fill_tokens<KIND>(&stream, p, ring + i * UNIT_TOKENS_BYTES, n_tokens - lane_token());
+        if (KIND == HEADS && i == 0)
             fill_cos_sin(base + smem_layout.rotations_at, p, first, n_tokens);
         copy_commit();
     }
@@ -344,7 +351,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
             slot + lane * LANE_BYTES);
         __syncwarp();
         if (unit + H::STAGES < n_units)
-            fill_tokens(&stream, p, slot, n_tokens - lane_token());
+            fill_tokens<KIND>(&stream, p, slot, n_tokens - lane_token());
         copy_commit();
         tiles_at += H::TILES * MXFP4_TILE_BYTES;
         slot = slot == ring + RING_BYTES - UNIT_TOKENS_BYTES ? ring : slot + UNIT_TOKENS_BYTES;
@@ -353,17 +360,17 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     __syncthreads(); /* the partial sums reuse the memory of weights and rings */
     store_columns<H::TILES, COLS>((float *)shared, acc);
     __syncthreads();
-    if (IS_HEADS)
+    if (KIND == HEADS)
         store_heads<H>(p, tile_table, (const float *)shared,
                        (const float *)((const char *)shared + smem_layout.rotations_at), first,
                        n_tokens);
     else
-        store_rows<H>(p, tile_table, (const float *)shared, first, n_tokens);
+        store_rows<H, KIND>(p, tile_table, (const float *)shared, first, n_tokens);
 }
 
 /* ---- launches ---- */
 
-template <class H, bool IS_HEADS>
+template <class H, int KIND>
 static bool launch(struct launch_list *list, const struct decode_gemm *p)
 {
     const int n_processors = list->gpu->n_sms;
@@ -371,8 +378,8 @@ static bool launch(struct launch_list *list, const struct decode_gemm *p)
     const int64_t n_blocks = units_of(n_tiles, H::TILES) * units_of(p->n_tokens, TOKENS);
 
     return n_blocks <= n_processors &&
-           decode_launch<smem_resident_kernel<H, IS_HEADS>>(
-               list, dim3((unsigned)n_blocks), smem_layout_of<H>(*p, IS_HEADS).size_bytes, *p);
+           decode_launch<smem_resident_kernel<H, KIND>>(list, dim3((unsigned)n_blocks),
+                                                        smem_layout_of<H, KIND>(*p).size_bytes, *p);
 }
 
 bool launch_decode_smem_resident(struct launch_list *list, const struct decode_gemm *p)
@@ -380,7 +387,11 @@ bool launch_decode_smem_resident(struct launch_list *list, const struct decode_g
     if (!p->is_mxfp4 || p->n_tokens < ROWS_MIN || p->n_tokens > ROWS_MAX)
         return false;
     if (p->heads.pages != NULL)
-        return launch<resident_shape<6, 2>, true>(list, p);
-    return launch<resident_shape<3, 3>, false>(list, p) ||
-           launch<resident_shape<6, 2>, false>(list, p); /* QKV whose heads go to pages of F8 */
+        return launch<resident_shape<6, 2>, HEADS>(list, p);
+    if (p->slice_units > 0)
+        return launch<resident_shape<3, 3>, ROWS_OF_SLICES>(list, p) ||
+               launch<resident_shape<6, 2>, ROWS_OF_SLICES>(list, p);
+    return launch<resident_shape<3, 3>, ROWS_OF_EIGHTHS>(list, p) ||
+           launch<resident_shape<6, 2>, ROWS_OF_EIGHTHS>(list,
+                                                         p); /* QKV whose heads go to pages of F8 */
 }

@@ -1,6 +1,7 @@
-/* The experts: one to four decode rows are processed row by row, up to DECODE_ROWS_MAX grouped by
- * expert, and prefill rows in tiles. The second matmul of decode rows also does the residual that
- * follows. */
+/* The experts: one decode row has a kernel of its own, up to DECODE_ROWS_MAX are grouped by expert,
+ * and prefill rows are processed in tiles. One to four rows: the sums of the experts are pending,
+ * which the next kernels add to x, or (where the GPU has no clusters, or the table no router sums)
+ * rows are processed one by one and the second matmul does the residual that follows. */
 #include "cuda/common/expert_sums.h"
 #include "cuda/program/fuse_internal.h"
 
@@ -100,7 +101,8 @@ static bool has_integer_sums(const struct fuse *f, const struct experts_args *a)
 static bool is_tuned_experts(const struct fuse *f, const struct tensor *w)
 {
     if (is_fused_batch(f))
-        return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_ENTRIES);
+        return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_ENTRIES) ||
+               is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED);
     return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED) ||
            is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED_SM90);
 }
@@ -152,7 +154,7 @@ static void touch_down(struct fuse *f, int i, const struct experts_args *a,
     writes(f, i + 1, &residual->x);
 }
 
-/* ---- the sums of a step of one row, which the next kernels add to x ---- */
+/* ---- the sums of a step of a few rows, which the next kernels add to x ---- */
 
 struct expert_sums cleared_sums_of(const struct fuse *f)
 {
@@ -190,7 +192,7 @@ void settle_sums(struct fuse *f)
         return;
     op_args(f, f->pending_sums + 1, &args);
     sums = pending_sums_of(f);
-    launch_add_expert_sums(f->list, args.residual_rmsnorm.x.data,
+    launch_add_expert_sums(f->list, args.residual_rmsnorm.x.data, f->n_rows,
                            (int)args.residual_rmsnorm.x.dim[1], &sums);
     reads_copy(f, f->pending_sums + 1, WORKSPACE_expert_sums, 0);
     reads_copy(f, f->pending_sums + 1, WORKSPACE_poison, 0);
@@ -245,6 +247,67 @@ static void touch_row(struct fuse *f, int i, const struct experts_args *a,
     writes(f, f->router_residual, &a->y);
 }
 
+/* Both products of the rows that the jobs list; the caller notes where the results are: in parts,
+ * or added to `sums`. */
+static void launch_jobs_of(struct fuse *f, const struct experts_args *a,
+                           const struct decode_grouped *g, const struct expert_sums *sums)
+{
+    struct decode_grouped down = *g;
+
+    down.e.sums = sums->sums;
+    down.e.poison = sums->poison;
+    (void)launch_decode_grouped_up(f->list, g);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads_copy(f, f->op, WORKSPACE_rounded, a->y.id);
+    touch_up(f, f->op, a);
+    writes_workspace(f, WORKSPACE_jobs); /* gates of entries that are poisoned */
+    next_launch(f);
+    (void)launch_decode_grouped_down(f->list, &down);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads(f, f->op, &a->units);
+    reads_early(f, &a->w_down);
+    reads_early(f, &a->b_down);
+}
+
+/* Two to four rows, grouped by expert, with the sums of rows; false: the kernels do not support
+ * that. */
+static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
+                               const struct router_args *router,
+                               const struct residual_rmsnorm_args *residual)
+{
+    const struct expert_sums sums = {.sums = workspace(f, WORKSPACE_expert_sums),
+                                     .poison = workspace(f, WORKSPACE_poison)};
+    struct decode_grouped g = grouped_of(f, a, router);
+
+    if (f->n_rows == 1 || f->router != ROUTER_SUMS || residual == NULL ||
+        !is_tuned(f, STAGE_experts, &a->w_up, f->n_rows, KERNEL_DECODE_GROUPED) ||
+        !decode_grouped_fits(f->list, &g) || g.job_tokens < f->n_rows)
+        return false;
+    g.parts = NULL; /* the sums of rows take their place, and h is added to x */
+    g.place = NULL;
+    g.e.h = NULL;
+    g.e.router_logits = NULL;
+    g.e.units = NULL;
+    g.normed = rounded_workspace(f, f->n_rows, a->y.dim[1]);
+    launch_decode_few_jobs(f->list, &g);
+    touch_row(f, i, a, router);
+    writes(f, router_op, &a->ids);
+    writes(f, router_op, &a->gates);
+    writes_copy(f, i, WORKSPACE_rounded, a->y.id);
+    writes_workspace(f, WORKSPACE_jobs);
+    next_launch(f);
+    g.e.topk_input = (struct decode_topk_input){0};
+    g.e.units = a->units.data;
+    g.e.x = residual->x.data; /* not read: with the sums it is the new x */
+    g.rows = g.normed;
+    g.normed = NULL;
+    launch_jobs_of(f, a, &g, &sums);
+    reads_workspace(f, WORKSPACE_expert_sums);
+    writes_workspace(f, WORKSPACE_expert_sums);
+    writes_workspace(f, WORKSPACE_poison);
+    return true;
+}
+
 /* Two kernels: `up` does the top-k, `down` adds to x. */
 static void launch_up_down(struct fuse *f, int i, const struct experts_args *a,
                            const struct router_args *router, struct decode_experts *p,
@@ -280,16 +343,22 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
 
     op_args(f, router_op, &from);
     p = experts_of(f, a, router);
-    if (launch_one(f, a, &p, residual)) {
+    const bool is_grouped = launch_few_grouped(f, i, a, router_op, router, residual);
+    const bool is_one = !is_grouped && launch_one(f, a, &p, residual);
+
+    if (is_one)
         touch_row(f, i, a, router);
+    else if (!is_grouped)
+        launch_up_down(f, i, a, router, &p, residual);
+    if (!is_grouped) {
+        writes(f, router_op, &a->ids);
+        writes(f, router_op, &a->gates);
+    }
+    if (is_one || is_grouped) {
         f->pending_sums = i;
         if (is_qkv_next) /* x and the sums together are the new x */
             writes(f, i + 1, &residual->x);
-    } else {
-        launch_up_down(f, i, a, router, &p, residual);
     }
-    writes(f, router_op, &a->ids);
-    writes(f, router_op, &a->gates);
     f->router = ROUTER_TOPK;
     if (residual == NULL)
         return 1;
@@ -361,17 +430,7 @@ static void launch_jobs(struct fuse *f, const struct experts_args *a,
         launch_jobs_sm90(f, a, g);
         return;
     }
-    (void)launch_decode_grouped_up(f->list, g);
-    reads_workspace(f, WORKSPACE_jobs);
-    reads_copy(f, f->op, WORKSPACE_rounded, a->y.id);
-    touch_up(f, f->op, a);
-    writes_workspace(f, WORKSPACE_jobs); /* gates of entries that are poisoned */
-    next_launch(f);
-    (void)launch_decode_grouped_down(f->list, g);
-    reads_workspace(f, WORKSPACE_jobs);
-    reads(f, f->op, &a->units);
-    reads_early(f, &a->w_down);
-    reads_early(f, &a->b_down);
+    launch_jobs_of(f, a, g, &(struct expert_sums){0});
     writes(f, f->op, &a->parts);
     set_op(f, f->op);
 }

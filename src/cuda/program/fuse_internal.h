@@ -38,7 +38,7 @@ struct fuse {
     int factors_of;          /* op whose RMSNorm factors are in their workspace; -1: none */
     int deferred_norm;       /* residual op whose norm the kernel of the next op does; -1: none */
     int out_op;              /* attn_out op whose result is in h; -1: none */
-    int pending_sums;        /* experts op of a step of one row whose sums x lacks; -1: none */
+    int pending_sums;        /* experts op of a step of a few rows whose sums x lacks; -1: none */
     enum router_result router;
     int router_residual;    /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
@@ -216,6 +216,8 @@ void note_rows(struct fuse *f, enum workspace w);
 void note_product(struct fuse *f, const struct matmul *m);
 void note_product_of(struct fuse *f, const struct matmul *m, enum workspace rows);
 
+/* The workspace for n_rows rows as FP16, of whole units. */
+uint16_t *rounded_workspace(struct fuse *f, int n_rows, int64_t n_columns);
 /* Where a kernel that computes the decode rows of t also stores them as FP16; NULL: nothing reads
  * them as FP16. */
 uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t);

@@ -56,8 +56,7 @@ void note_product_of(struct fuse *f, const struct matmul *m, enum workspace rows
 
 /* ---- decode rows as FP16 ---- */
 
-/* The workspace for n_rows rows. */
-static uint16_t *rounded_workspace(struct fuse *f, int n_rows, int64_t n_columns)
+uint16_t *rounded_workspace(struct fuse *f, int n_rows, int64_t n_columns)
 {
     const struct gpu_workspace *at = &f->in->workspaces->at[WORKSPACE_rounded];
 

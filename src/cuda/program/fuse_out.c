@@ -79,8 +79,7 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
                            .norm = vector_of(&residual->norm),
                            .sums = workspace(f, WORKSPACE_router)};
 
-    if (f->n_rows == 1)
-        o.expert = cleared_sums_of(f);
+    o.expert = cleared_sums_of(f);
     o.p.out = residual->x.data;
     o.p.adds = true;
     if (!f->are_sums_cleared) {

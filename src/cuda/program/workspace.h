@@ -80,7 +80,7 @@ static inline int64_t router_bytes(void)
 
 static inline int64_t expert_sums_bytes(int64_t n_columns)
 {
-    return n_columns * (int64_t)sizeof(int32_t);
+    return DECODE_FUSED_MAX * n_columns * (int64_t)sizeof(int32_t);
 }
 
 static inline int64_t poison_bytes(void)
@@ -125,7 +125,7 @@ static inline struct expert_lists expert_lists_at(void *data, int64_t n_entries,
 
 static inline int64_t decode_jobs_bytes(int64_t n_entries)
 {
-    return n_entries * (int64_t)(sizeof(struct decode_job) + 2 * sizeof(int32_t) + sizeof(float)) +
+    return n_entries * (int64_t)(sizeof(struct decode_job) + 3 * sizeof(int32_t) + sizeof(float)) +
            (int64_t)sizeof(int32_t);
 }
 
@@ -135,7 +135,8 @@ static inline void decode_jobs_at(struct decode_grouped *out, void *data, int64_
     out->entry = (int32_t *)(out->jobs + n_entries);
     out->entry_gates = (float *)(out->entry + n_entries);
     out->place = (int32_t *)(out->entry_gates + n_entries);
-    out->n_jobs = out->place + n_entries;
+    out->entry_tokens = out->place + n_entries;
+    out->n_jobs = out->entry_tokens + n_entries;
 }
 
 #endif
