@@ -95,8 +95,8 @@ static int prefill_rows_max(const struct sched *s, int n_decode_rows)
 }
 
 /* Prefill rows of a step before the n_decode_rows that wait: with the prefill steps since the last
- * decode rows it takes what a step of both could take. A second one must hold all n_waiting rows of
- * prompts: parts of prompts in small steps would take longer. 0: the decode rows are next. */
+ * decode rows it takes what a step of both could take. A second one must hold all n_waiting prefill
+ * rows: parts of prompts in small steps would take longer. 0: the decode rows are next. */
 static int prefill_rows_before(const struct sched *s, int n_decode_rows, int64_t n_waiting)
 {
     const int n_free = s->limits.n_batch_tokens_max;
