@@ -122,6 +122,7 @@ static enum osp_status open_all(struct server *s)
     struct loading *l = &s->loading;
     struct osp_engine_options opt = {.queue_requests_max = s->opt.queue_requests_max,
                                      .no_async_scheduling = s->opt.no_async_scheduling,
+                                     .target_itl_ms = s->opt.target_itl_ms,
                                      .speculative = s->opt.speculative,
                                      .client_slot_share = s->keys.n > 1 ? CLIENT_SHARE : 0,
                                      .notify = on_engine_step,

@@ -56,6 +56,7 @@ struct serve_options {
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;
     int request_limit_ms; /* from the arrival of a request to the end of its answer; 0: no limit */
     bool no_async_scheduling; /* see osp_engine_options */
+    int target_itl_ms;        /* likewise */
     struct osp_speculative speculative;
     int queue_requests_max;
     int stored_responses_max; /* of /v1/responses; 0: responses are not stored */
