@@ -261,7 +261,7 @@ OSP_API enum osp_status osp_chat_render(const struct osp_chat *chat, const struc
 struct osp_engine;
 struct osp_request;
 
-enum { OSP_SLOT_SHARE_MAX = 1024 };
+enum { OSP_SLOT_SHARE_MAX = 1024, OSP_TARGET_ITL_MS_MAX = 60000 };
 
 /* Speculative decoding: drafts of the next tokens, which one step verifies together. Never changes
  * an answer (docs/drafts.md). */
@@ -304,6 +304,10 @@ struct osp_engine_options {
      * running sequences. With 4, a single client can use four fifths of the slots, and another
      * client finds a free slot. 0: no limit; at most OSP_SLOT_SHARE_MAX. */
     int client_slot_share;
+    /* Longest time between two tokens of an answer that is planned while prompts are computed. More
+     * gives larger prefill steps and more throughput. 0: 100 ms, or four times what a step of the
+     * decode rows takes if that is more; at most OSP_TARGET_ITL_MS_MAX. */
+    int target_itl_ms;
     struct osp_speculative speculative;
     /* Which blocks of the prefix cache come and go is published over ZeroMQ, in vLLM's format
      * (docs/kv-events.md). Endpoint of the PUB socket; NULL: nothing is published. Replica i of

@@ -23,6 +23,7 @@ struct serve_args {
     int64_t body_bytes_max, bodies_bytes_max, answers_bytes_max, stored_bytes_max;
     struct sampling_args sampling;
     const char *effort, *date, *template_kwargs, *kv_events;
+    int target_itl_ms;
     bool no_prefix_cache, share_prefix_cache, no_async_scheduling, core_dumps, quiet;
 };
 
@@ -119,6 +120,11 @@ static const struct option_row OPTIONS[] = {
     FLAG_ROW(T, no_async_scheduling, "no-async-scheduling", NULL,
              "schedule a step only after the step before it has ended; the output tokens are the "
              "same"),
+    INT_ROW(
+        T, target_itl_ms, "target-itl", NULL, 1, OSP_TARGET_ITL_MS_MAX, "MS",
+        "longest time between two tokens of an answer, in ms, that is planned while other "
+        "prompts are computed; more gives more throughput (default: 100, or four times a decode "
+        "step)"),
     TEXT_ROW(T, kv_events, "kv-events-config", NULL, "JSON",
              "publish over ZeroMQ which blocks of the prefix cache come and go, for routers: "
              "{\"enable_kv_cache_events\": true, \"endpoint\": \"tcp://*:5557\", "
@@ -252,7 +258,8 @@ static struct serve_options options_of(struct serving *s)
         .stall_timeout_ms = args->stall_s * 1000,
         .shutdown_timeout_ms = args->shutdown_s * 1000,
         .queue_requests_max = args->queue,
-        .engine = {.no_async_scheduling = args->no_async_scheduling},
+        .engine = {.no_async_scheduling = args->no_async_scheduling,
+                   .target_itl_ms = args->target_itl_ms},
         .stored_responses_max = args->stored,
         .stored_bytes_max = (size_t)args->stored_bytes_max,
         .stored_age_s_max = args->stored_age_s,

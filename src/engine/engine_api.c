@@ -107,6 +107,9 @@ static enum osp_status check_options(struct osp_engine_options *opt)
 {
     enum osp_status st;
 
+    if (opt->target_itl_ms < 0 || opt->target_itl_ms > OSP_TARGET_ITL_MS_MAX)
+        return fail(OSP_EINVAL, "target_itl_ms is %d, must be in 0 (default) to %d",
+                    opt->target_itl_ms, OSP_TARGET_ITL_MS_MAX);
     if (opt->client_slot_share < 0 || opt->client_slot_share > OSP_SLOT_SHARE_MAX)
         return fail(OSP_EINVAL, "client_slot_share is %d, must be in 0 (no limit) to %d",
                     opt->client_slot_share, OSP_SLOT_SHARE_MAX);

@@ -2,6 +2,8 @@
  * launches reads the number of rows on the device. */
 #include "unit.h"
 
+#include "base/rng.h"
+#include "cuda/program/plan.h"
 #include "cuda_host/situations.h"
 
 /* ---- counts ---- */
@@ -67,6 +69,72 @@ void test_not_padded(void **state)
 
         step_counts_pad(&n, 512);
         assert_memory_equal(&n, &before, sizeof(n));
+    }
+}
+
+/* ---- many sequences of random lengths ---- */
+
+enum { CHURN_SEQS_MAX = 512, CHURN_STEPS = 4000, CONTEXT_MAX = 4096 };
+
+/* Sequences that end give their place to new ones, which have no row in the next one to four steps:
+ * their prompts are computed. */
+struct churn {
+    int position[CHURN_SEQS_MAX], end[CHURN_SEQS_MAX], waits[CHURN_SEQS_MAX];
+    uint64_t n_drawn;
+};
+
+static int draw(struct churn *c, int from, int to)
+{
+    return from + (int)(rng_uniform(7, c->n_drawn++, 0) * (to - from + 1));
+}
+
+/* Decode rows at these positions, each of a sequence of its own. */
+static void churn_step(struct churn *c, struct batch *b, int n_seqs)
+{
+    int n = 0;
+
+    for (int i = 0; i < n_seqs; i++) {
+        if (c->position[i] == c->end[i]) {
+            c->position[i] = draw(c, 50, 2000);
+            c->end[i] = c->position[i] + draw(c, 20, CONTEXT_MAX - 2000);
+            c->waits[i] = draw(c, 1, 4);
+        }
+        if (c->waits[i]-- > 0)
+            continue;
+        ((int32_t *)(uintptr_t)BATCH_POSITIONS(b))[n++] = c->position[i]++;
+    }
+    b->n_rows = b->n_seqs = b->n_samples = n;
+}
+
+/* The padded counts of steps, each of which has a graph, are few enough to be kept, and a new one
+ * comes in less than 1 % of the steps. */
+void test_graphs_under_churn(void **state)
+{
+    static struct step_counts seen[CHURN_STEPS];
+
+    (void)state;
+    for (int n_seqs = 256; n_seqs <= CHURN_SEQS_MAX; n_seqs *= 2) {
+        struct batch *b = symbolic_batch(&(struct step_spec){.n_decode = n_seqs});
+        struct churn c = {.n_drawn = 0};
+        int n_seen = 0;
+
+        for (int step = 0; step < CHURN_STEPS; step++) {
+            struct step_counts n;
+            int i = 0;
+
+            churn_step(&c, b, n_seqs);
+            if (b->n_rows == 0)
+                continue;
+            assert_int_equal(step_counts_of(&n, b), OSP_OK);
+            step_counts_pad(&n, n_seqs);
+            while (i < n_seen && memcmp(&seen[i], &n, sizeof n) != 0)
+                i++;
+            if (i == n_seen)
+                seen[n_seen++] = n;
+        }
+        assert_in_range(n_seen, 1, CHURN_STEPS / 100 - 1);
+        assert_true(n_seen <= PLANS_MAX - PREFILL_PLANS_MAX);
+        free(b);
     }
 }
 

@@ -38,6 +38,7 @@ void test_addresses(void **state);
 /* padded.c: steps whose counts are padded. */
 void test_padded_counts(void **state);
 void test_not_padded(void **state);
+void test_graphs_under_churn(void **state);
 void test_padded_batch(void **state);
 void test_padded_launches(void **state);
 

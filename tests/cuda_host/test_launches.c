@@ -220,6 +220,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_padded_counts),
         cmocka_unit_test(test_not_padded),
+        cmocka_unit_test(test_graphs_under_churn),
         cmocka_unit_test(test_padded_batch),
         cmocka_unit_test(test_padded_launches),
         cmocka_unit_test(test_finds_a_removed_launch),

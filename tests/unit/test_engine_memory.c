@@ -118,11 +118,11 @@ static void test_context_is_cut_to_the_memory(void **state)
 static void test_cache_of_a_gpu(void **state)
 {
     const int64_t n_free = 80 * GB;
-    struct memory_request request = {.n_seqs_max = 512,
-                                     .context_tokens_max = 4096,
-                                     .is_gpu = true,
-                                     .info = {.gpu = {.total_bytes = n_free, .free_bytes = n_free},
-                                              .free_bytes = n_free}};
+    struct memory_request request = {
+        .n_seqs_max = 512,
+        .context_tokens_max = 4096,
+        .is_gpu = true,
+        .info = {.gpu = {.total_bytes = n_free, .free_bytes = n_free}, .free_bytes = n_free}};
     struct memory_plan p = plan(request, n_free);
     const int64_t n_page = p.kv_cache_bytes / (p.n_pages[GROUP_FULL] + p.n_pages[GROUP_WINDOW]);
 
@@ -478,8 +478,7 @@ static void test_share_of_a_card(void **state)
 UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
           cmocka_unit_test(test_steps_of_cards),
           cmocka_unit_test(test_context_is_cut_to_the_memory),
-          cmocka_unit_test(test_cache_of_a_gpu),
-          cmocka_unit_test(test_wishes_are_kept),
+          cmocka_unit_test(test_cache_of_a_gpu), cmocka_unit_test(test_wishes_are_kept),
           cmocka_unit_test(test_the_cache_counts_true_bytes),
           cmocka_unit_test(test_names_of_the_caches_types),
           cmocka_unit_test(test_weights_that_fill_the_memory_leave_a_small_cache),

@@ -613,6 +613,38 @@ static void test_prefill_steps_of_their_own(void **state)
     fixture_close(&f);
 }
 
+/* With a target of 50 ms, 20 of which the decode rows take, a prefill step has 30 ms. */
+static void test_target_between_tokens(void **state)
+{
+    struct fixture f;
+    int32_t tokens[SEQS_MAX] = {1, 1, 1, 1};
+    const struct step_plan *plan;
+
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        fixture_open(&f, 2, 1000, 400);
+        f.sched->limits.has_steps_apart = apart == 1;
+        f.sched->limits.target_itl_ns = 50e6;
+        add(&f, 0, 300, 400)->is_uncached = true;
+        for (int i = 0; i < 20; i++) {
+            uint64_t step_ns;
+
+            if (i == 2)
+                add(&f, 1, 4000, 10)->is_uncached = true;
+            plan = sched_plan(f.sched, f.now_ns);
+            if (i == 3)
+                assert_int_equal(plan->n_prefill_rows > 0, apart == 0);
+            if (i == 10) /* without the target it would be 800 */
+                assert_in_range(plan->n_prefill_rows, 250, 400);
+            step_ns = (uint64_t)plan->n_prefill_rows * 100000;
+            step_ns += plan->n_rows > plan->n_prefill_rows ? 20000000 : 0;
+            sched_begin(f.sched);
+            sched_commit(f.sched, tokens, step_ns, f.now_ns += step_ns);
+        }
+        fixture_close(&f);
+    }
+}
+
 /* While all sequences run, a prompt that would not fill a step waits for others, but for no more
  * than PREFILL_HELD_STEPS decode steps. */
 static void test_prompts_are_held(void **state)
@@ -724,6 +756,6 @@ UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
           cmocka_unit_test(test_a_step_of_prompts_is_short),
           cmocka_unit_test(test_prompts_leave_time_to_generate),
           cmocka_unit_test(test_prefill_steps_of_their_own),
-          cmocka_unit_test(test_prompts_are_held),
+          cmocka_unit_test(test_prompts_are_held), cmocka_unit_test(test_target_between_tokens),
           cmocka_unit_test(test_oldest_prompt_has_its_part), cmocka_unit_test(test_deadlines),
           cmocka_unit_test(test_batch_holds_the_plan))

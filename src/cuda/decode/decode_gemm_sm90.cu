@@ -145,28 +145,15 @@ static __global__ void __launch_bounds__(SHAPE::THREADS, 1)
     gemm_wide_kernel(const __grid_constant__ struct decode_gemm p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    extern __shared__ __align__(1024) char smem[];
-    const int warp = __shfl_sync(ALL_LANES, threadIdx.x / WARP_LANES, 0) % GROUP_WARPS;
-    const int group = __shfl_sync(ALL_LANES, threadIdx.x / GROUP_THREADS, 0);
-    const struct stages s = {shared_address(smem)};
-
-    init_barriers<SHAPE>(s.shared);
-    if (group == 0) {
-        warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
-        if (warp == TOKENS_WARP)
-            pdl_wait();
-        if (threadIdx.x % WARP_LANES == 0)
+    run_block<SHAPE, false>(
+        [&](const struct stages &s, int warp) {
             produce<KIND, SHAPE>(gemm_items(p),
                                  {p.w[0].n_units, p.slice_units,
                                   p.n_operand_rows * (int64_t)OPERAND_ROW_BYTES,
                                   EVICT_NORMAL_POLICY},
                                  s, warp);
-    } else {
-        warpgroup_reg_alloc<SHAPE::REGISTERS>();
-        pdl_wait();
-        pdl_launch_dependents();
-        consume<KIND>(p, s, group - 1, warp);
-    }
+        },
+        [&](const struct stages &s, int group, int warp) { consume<KIND>(p, s, group, warp); });
 #else
     (void)p; /* other architectures have no wgmma */
     __trap();

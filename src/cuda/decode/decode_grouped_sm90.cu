@@ -192,17 +192,8 @@ static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     typedef struct wide_shape<TOKENS, GROUPS> SHAPE;
-    extern __shared__ __align__(1024) char smem[];
-    const int warp = __shfl_sync(ALL_LANES, threadIdx.x / WARP_LANES, 0) % GROUP_WARPS;
-    const int group = __shfl_sync(ALL_LANES, threadIdx.x / GROUP_THREADS, 0);
-    const struct stages s = {shared_address(smem)};
-
-    init_barriers<SHAPE>(s.shared);
-    if (group == 0) {
-        warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
-        if (IS_UP || warp == TOKENS_WARP)
-            pdl_wait();
-        if (threadIdx.x % WARP_LANES == 0) {
+    run_block<SHAPE, IS_UP>(
+        [&](const struct stages &s, int warp) {
             const struct decode_matrix &w = IS_UP ? p.e.up : p.e.down;
 
             produce<sums_of<IS_UP>::KIND, SHAPE>(job_items<IS_UP, SHAPE>(p),
@@ -210,13 +201,10 @@ static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
                                                   (int64_t)p.n_operand_rows * OPERAND_ROW_BYTES,
                                                   EVICT_FIRST_POLICY},
                                                  s, warp);
-        }
-    } else {
-        warpgroup_reg_alloc<SHAPE::REGISTERS>();
-        pdl_wait();
-        pdl_launch_dependents();
-        consume<IS_UP, SHAPE>(p, s, group - 1, warp);
-    }
+        },
+        [&](const struct stages &s, int group, int warp) {
+            consume<IS_UP, SHAPE>(p, s, group, warp);
+        });
 #else
     (void)p; /* other architectures have no wgmma */
     __trap();

@@ -455,5 +455,31 @@ template <class SHAPE> static __device__ __forceinline__ void init_barriers(uint
     __syncthreads();
 }
 
+/* A block: its first warpgroup copies, the others multiply. produce(stages, warp) is called by one
+ * lane of each of its warps, behind the wait for the previous kernel in the warp of the tokens, and
+ * if ALL_WAIT in all of them; consume(stages, group, warp) by the others, behind that wait. */
+template <class SHAPE, bool ALL_WAIT, class PRODUCE, class CONSUME>
+static __device__ __forceinline__ void run_block(const PRODUCE &produce, const CONSUME &consume)
+{
+    extern __shared__ __align__(1024) char smem[];
+    const int warp = __shfl_sync(ALL_LANES, threadIdx.x / WARP_LANES, 0) % GROUP_WARPS;
+    const int group = __shfl_sync(ALL_LANES, threadIdx.x / GROUP_THREADS, 0);
+    const struct stages s = {shared_address(smem)};
+
+    init_barriers<SHAPE>(s.shared);
+    if (group == 0) {
+        warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
+        if (ALL_WAIT || warp == TOKENS_WARP)
+            pdl_wait();
+        if (threadIdx.x % WARP_LANES == 0)
+            produce(s, warp);
+    } else {
+        warpgroup_reg_alloc<SHAPE::REGISTERS>();
+        pdl_wait();
+        pdl_launch_dependents();
+        consume(s, group - 1, warp);
+    }
+}
+
 #endif
 #endif

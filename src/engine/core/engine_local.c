@@ -125,6 +125,7 @@ static enum osp_status open_local(struct osp_engine *e)
     set_host_pages(e);
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
     e->limits.slot_share = e->options.client_slot_share;
+    e->limits.target_itl_ns = e->options.target_itl_ms * 1e6;
     e->limits.has_draft_head = e->options.speculative.method == OSP_DRAFTS_EAGLE3;
     /* the draft head's program takes the states of all sequences from one step */
     e->limits.has_steps_apart = device.runs_phases_apart && !e->limits.has_draft_head;

@@ -25,8 +25,8 @@ enum {
      * graphs and other programs: nothing else can use it, and a cache that is too small for the
      * running requests preempts them. */
     GPU_RESERVE_PART = 16,
-    TIGHT_SHARE = 8,   /* and 1/8 of all when the weights, which the host maps, take everything */
-    SWAP_PART = 8,     /* of the KV cache's bytes */
+    TIGHT_SHARE = 8, /* and 1/8 of all when the weights, which the host maps, take everything */
+    SWAP_PART = 8,   /* of the KV cache's bytes */
     ADVICE_BYTES_MAX = 512
 };
 

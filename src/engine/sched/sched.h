@@ -48,15 +48,15 @@ enum {
         4 /* the prompt admitted first, and the one preempted last, get 1/4 of the rows each */
 };
 
-/* A step with decode rows is planned to take at most STEP_TARGET_NS, or STEP_TARGET_FACTOR times
- * what its decode rows take alone, whichever is more; one without, STEP_ALONE_TARGET_NS: a request
- * that comes meanwhile waits for its end. */
+/* A step with decode rows is planned to take at most limits.target_itl_ns; or, where that is 0,
+ * STEP_TARGET_NS, or STEP_TARGET_FACTOR times what its decode rows take alone, whichever is more.
+ * One without, STEP_ALONE_TARGET_NS: a request that comes meanwhile waits for its end. */
 #define STEP_TARGET_NS       100e6
 #define STEP_TARGET_FACTOR   4.0
 #define STEP_ALONE_TARGET_NS 300e6
-/* Of limits.has_steps_apart: while all n_seqs_max sequences run, and these are many, prompts that do
- * not fill a prefill step wait for others for so many decode steps, since a step of few prefill rows
- * takes nearly as long as one of more. */
+/* Of limits.has_steps_apart: while all n_seqs_max sequences run, and these are many, prompts that
+ * do not fill a prefill step wait for others for so many decode steps, since a step of few prefill
+ * rows takes nearly as long as one of more. */
 enum { PREFILL_HELD_STEPS = 4, PREFILL_HELD_SEQS = 64 };
 
 struct sched_limits {
@@ -68,6 +68,7 @@ struct sched_limits {
     int bypass_max;                  /* see BYPASS_MAX_DEFAULT */
     int slot_share; /* sequences a client may run for each free slot; 0: no limit */
     bool no_prefix_cache;
+    double target_itl_ns; /* time between two steps with decode rows; 0: STEP_TARGET_NS */
     int n_held_seqs; /* has_steps_apart: prompts are held from so many n_seqs_max on; 0: never */
     bool has_steps_apart; /* device_info.runs_phases_apart: no step mixes decode and prefill rows */
     /* The key of a draft head at a position depends on the next token: a sequence that finds a part

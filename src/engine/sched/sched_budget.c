@@ -72,8 +72,10 @@ static int prefill_rows_alone(const struct sched *s, int n_free)
 }
 
 /* The longest time between two tokens, if the decode rows alone take that. */
-static double target_ns(double alone_ns)
+static double target_ns(const struct sched *s, double alone_ns)
 {
+    if (s->limits.target_itl_ns > 0)
+        return s->limits.target_itl_ns;
     return alone_ns * STEP_TARGET_FACTOR > STEP_TARGET_NS ? alone_ns * STEP_TARGET_FACTOR
                                                           : STEP_TARGET_NS;
 }
@@ -90,21 +92,21 @@ static int prefill_rows_max(const struct sched *s, int n_decode_rows)
     alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
     if (alone_ns == 0)
         return n_free; /* no step without prefill rows has run: what it takes is unknown */
-    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, target_ns(alone_ns));
+    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, target_ns(s, alone_ns));
     return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
 }
 
 /* Prefill rows of a step before the n_decode_rows that wait: with the prefill steps since the last
- * decode rows it takes what a step of both could take. A second one must hold all n_waiting rows of
- * prompts: parts of prompts in small steps would take longer. 0: the decode rows are next. */
+ * decode rows it takes what a step of both could take. A second one must hold all n_waiting prefill
+ * rows: parts of prompts in small steps would take longer. 0: the decode rows are next. */
 static int prefill_rows_before(const struct sched *s, int n_decode_rows, int64_t n_waiting)
 {
     const int n_free = s->limits.n_batch_tokens_max;
     const double alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
-    const double left_ns = target_ns(alone_ns) - alone_ns - s->prefill_ns;
+    const double left_ns = target_ns(s, alone_ns) - alone_ns - s->prefill_ns;
     int n;
 
-    if (alone_ns == 0 || left_ns <= 0)
+    if (alone_ns == 0 || (s->prefill_ns > 0 && left_ns <= 0))
         return 0;
     n = step_time_prefill_rows(&s->step_time, 0, n_free, left_ns);
     if (s->prefill_ns > 0)

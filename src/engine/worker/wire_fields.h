@@ -61,6 +61,7 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(bool, no_prefix_cache)                                                                   \
     VALUE(bool, no_async_scheduling)                                                               \
     VALUE(int, client_slot_share)                                                                  \
+    VALUE(int, target_itl_ms)                                                                      \
     VALUE(struct osp_speculative, speculative)                                                     \
     TEXT(kv_events_endpoint)                                                                       \
     TEXT(kv_events_replay_endpoint)                                                                \
