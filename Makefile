@@ -88,11 +88,25 @@ FLAGS_avx512  := $(FLAGS_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx5
 FLAGS_amx     := $(FLAGS_avx512) -mamx-tile -mamx-bf16
 FLAGS_neon    := -march=armv8.2-a+dotprod
 FLAGS_neon_i8mm := $(FLAGS_neon)+i8mm
-# Under sanitizers unrolled loops take minutes to compile at -O3, so those builds lower it.
+# Under sanitizers unrolled loops take minutes to compile at -O3, so those builds lower it. They
+# compute with the last ISA that this CPU has, most of the time, so that one has KERNEL_OPT. Other
+# ISAs have -O1, and those that the CPU lacks have no sanitizer: nothing runs them.
 KERNEL_OPT    ?= -O3
+CPU_FLAG_avx2      := avx2
+CPU_FLAG_avxvnni   := avx_vnni
+CPU_FLAG_avx512    := avx512_vnni
+CPU_FLAG_amx       := amx_bf16
+CPU_FLAG_neon      := asimddp
+CPU_FLAG_neon_i8mm := i8mm
 KERNELS       := $(KERNELS_$(ARCH))
 OTHER_KERNELS := $(patsubst %,src/cpu/kernels/kernels_%.c,\
                    $(filter-out $(KERNELS),$(KERNELS_x86_64) $(KERNELS_aarch64)))
+ifneq ($(findstring -fsanitize,$(CFLAGS)),)
+CPU_FLAGS := $(shell sed -nE 's/^(flags|Features)[^:]*://p' /proc/cpuinfo | head -n 1)
+RUNNABLE  := $(foreach k,$(KERNELS),$(if $(filter $(CPU_FLAG_$(k)),$(CPU_FLAGS)),$(k)))
+endif
+kernel_opt = $(if $(RUNNABLE),$(if $(filter $(1),$(lastword $(RUNNABLE))),$(KERNEL_OPT),\
+               -O1 $(if $(filter $(1),$(RUNNABLE)),,-fno-sanitize=all)),$(KERNEL_OPT))
 
 # ---- hardening ----------------------------------------------------------------------------------
 # Protection against memory errors, in every object and every link. tests/tools/test_hardening.py
@@ -215,7 +229,7 @@ $(BUILD)/obj/src/%.o: src/%.c $(BUILD)/flags
 	@$(COMPILE) $(PART_CFLAGS) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
 $(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels/kernels_$(k).o: \
-    PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(PLAIN) $$(FLAGS_$(k))))
+    PART_CFLAGS = $$(LIB_CFLAGS) $$(call kernel_opt,$(k)) $$(PLAIN) $$(FLAGS_$(k))))
 $(call object,$(wildcard src/cpu/matmul/*.c src/cpu/stages/*.c)): PART_CFLAGS = $(LIB_CFLAGS) $(PLAIN)
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
@@ -448,12 +462,14 @@ checks: $(CHECKS)
 	@CHECK_UNTIMED=1 tests/run_checks $(filter-out $(addprefix %/,$(FILTERS)),$(CHECKS))
 
 # Variants are the same build in another folder. With sanitizers, -O2 -g takes three times as long
-# to compile as -O1 -g1. Under sanitizers CHECK_QUICK makes long programs run every
-# kernel and every path over fewer texts, rows and models (tests/*.c and test_forward.c say which);
-# the plain build checks the error bounds.
+# to compile as -O1 -g1. Kernels, which take most of the time of the tests, run twice as fast at
+# -O2; there the address sanitizer finds what UBSan's checks of pointers would. Under sanitizers
+# CHECK_QUICK makes long programs run every kernel and every path over fewer texts, rows and models
+# (tests/*.c and test_forward.c say which); the plain build checks the error bounds.
 SANITIZE := -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
-ASAN     := BUILD=build-asan CUDA_ARCHS= KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
-TSAN     := BUILD=build-tsan CUDA_ARCHS= KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=thread'
+ASAN_KERNELS := -O2 -fno-sanitize=null,object-size,pointer-overflow
+ASAN     := BUILD=build-asan CUDA_ARCHS= KERNEL_OPT='$(ASAN_KERNELS)' CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
+TSAN     := BUILD=build-tsan CUDA_ARCHS= KERNEL_OPT=-O2 CFLAGS='$(SANITIZE) -fsanitize=thread'
 # Tests that start threads, found by the headers and functions that they use. test_quality is left
 # out: it takes minutes, and its threads are the engine's, which other tests cover. Old TSan
 # runtimes fail under strong address space randomisation, hence setarch -R.

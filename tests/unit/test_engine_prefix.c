@@ -4,7 +4,12 @@
 
 #include "engine/core/model_api.h"
 
-enum { N_TOGETHER = 6, PROMPT_TOKENS = 150, ANSWER_TOKENS = 180, FEW_PAGES = 14 };
+enum {
+    N_TOGETHER = UNIT_IS_TSAN ? 3 : 6,
+    PROMPT_TOKENS = 150,
+    ANSWER_TOKENS = 180,
+    FEW_PAGES = 14
+};
 
 static const struct osp_request_options steady = {
     .tokens_max = ANSWER_TOKENS,

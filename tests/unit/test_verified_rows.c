@@ -2,7 +2,8 @@
  * come one by one, at every ISA of this machine, alone and beside other sequences; also where rows
  * of rejected drafts wrote to the cache before. Activations and pages start as NaN.
  *
- * CHECK_QUICK in the environment, for builds with sanitizers: the fastest ISA alone. */
+ * CHECK_QUICK in the environment, for builds with sanitizers: the fastest ISA alone, and types of the
+ * cache with the smallest model. */
 #define UNIT_LIMIT_S 300
 #include "unit.h"
 
@@ -158,10 +159,11 @@ static void test_every_type_of_cache(void **state)
     static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F8, DTYPE_I16};
     const struct kernels *isas[KERNEL_ISAS_MAX];
     const int n = kernels_available(isas);
+    const char *folder = folders[getenv("CHECK_QUICK") != NULL ? 1 : 0];
 
     (void)state;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        check(folders[0], isas[n - 1]->name, types[i]);
+        check(folder, isas[n - 1]->name, types[i]);
 }
 
 UNIT_MAIN(cmocka_unit_test(test_drafts_have_the_bits_of_single_rows),
