@@ -413,19 +413,18 @@ out:
     return st;
 }
 
-/* Known before any file is read. A device that was asked for by name need not be there. */
+/* Known before any file is read. */
 static enum osp_status check_draft_device(const struct osp_model_options *opt)
 {
-    const bool is_cuda = opt->device != NULL && strcmp(opt->device, "cuda") == 0;
-    const struct backend_ops *ops = is_cuda ? NULL : backend_find(opt->device);
+    const struct backend_ops *ops = opt->draft_model != NULL ? backend_find(opt->device) : NULL;
 
-    if (opt->draft_model == NULL || (ops == NULL && !is_cuda))
+    if (ops == NULL) /* an unknown device is reported later */
         return OSP_OK;
-    if (is_cuda || strcmp(ops->name, "cpu") != 0)
+    if (!ops->runs_draft_heads)
         return fail(OSP_EUNSUPPORTED,
-                    "draft model %s: the device %s cannot run draft heads (Eagle3) yet; use method "
-                    "ngram, which needs no draft model, or --device cpu",
-                    opt->draft_model, is_cuda ? "cuda" : ops->name);
+                    "draft model %s: the device %s cannot run draft heads (Eagle3); use method "
+                    "ngram, which needs no draft model, or another device",
+                    opt->draft_model, ops->name);
     if (is_dummy(opt))
         return fail(OSP_EUNSUPPORTED,
                     "draft model %s: generated weights (load format dummy) have no draft head",

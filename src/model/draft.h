@@ -43,15 +43,21 @@ CHECKED enum osp_status model_draft_take_step(struct model *m, int step_row, int
 CHECKED enum osp_status model_draft_take_kept(struct model *m, int place, int n_rows, int row);
 
 /* Runs the head over the batch: positions are those of the states, tokens the ones that follow
- * them. Stores keys and values of every row, and guesses for the rows that samples name. */
-CHECKED enum osp_status model_draft_run(struct model *m, const struct batch *b);
-/* Runs the head over the states of its last guesses, row i that of sample i; the batch names rows
- * and samples alike. */
-CHECKED enum osp_status model_draft_again(struct model *m, const struct batch *b);
-/* Moves the state of guess `from` to guess `to`, for model_draft_again() with fewer rows. */
+ * them. Stores keys and values of every row, and guesses for the rows that samples name. It is a
+ * step of the device, which model_draft_tokens() waits for. */
+CHECKED enum osp_status model_draft_run(struct model *m, const struct batch *b, uint64_t *ticket);
+/* The same over the states of its last guesses, row i that of sample i; the batch names rows and
+ * samples alike, all or the first ones. */
+CHECKED enum osp_status model_draft_again(struct model *m, const struct batch *b, uint64_t *ticket);
+/* Whether model_draft_again() may be called before the guesses of the pass before have been read:
+ * with tokens that stand for these guesses (batch_token_sampled()). */
+bool model_draft_is_pipelined(const struct model *m);
+/* Moves the state of guess `from` to guess `to`, for model_draft_again() with other rows. */
 CHECKED enum osp_status model_draft_move(struct model *m, int from, int to);
-/* The last guesses, as token ids of the target; negative: none could be sampled. */
-CHECKED enum osp_status model_draft_tokens(struct model *m, int n, int32_t *tokens);
+/* Waits for the pass and gets its first n guesses as token ids of the target; negative: none could
+ * be sampled. */
+CHECKED enum osp_status model_draft_tokens(struct model *m, uint64_t ticket, int n,
+                                           int32_t *tokens);
 /* The logits of the last guesses, (n, draft_vocab_size); for tests. */
 CHECKED enum osp_status model_draft_logits(struct model *m, int n, float *logits);
 

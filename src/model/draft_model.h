@@ -23,7 +23,8 @@
     X(ups, DTYPE_F32, T, c->mlp_width)                                                             \
     X(logits, DTYPE_F32, R, c->draft_vocab_size)                                                   \
     X(tokens, DTYPE_I32, R, 1)                                                                     \
-    X(logprobs, DTYPE_F32, R, 1)
+    X(logprobs, DTYPE_F32, R, 1)                                                                   \
+    X(ids, DTYPE_I32, c->draft_vocab_size, 1)
 
 struct draft_activations {
 #define DRAFT_ACTIVATION_MEMBER(name, dtype, rows, columns) struct tensor name;
@@ -69,8 +70,10 @@ CHECKED enum osp_status draft_taps(struct program *p, const struct draft *d, int
                                    const struct tensor *x);
 
 struct model_options;
-/* Binds, allocates and compiles the head of m, whose embedding and logits are bound. */
+/* Binds and allocates the head of m, whose embedding and logits are bound. */
 CHECKED enum osp_status draft_open(struct model *m, const struct model_options *opt);
+/* Then, when the device has reserved the memory of steps, compiles its programs. */
+CHECKED enum osp_status draft_compile(struct model *m);
 void draft_close(struct model *m);
 
 /* The tables of a head: as the model's (rope_init), or of Llama 3. */

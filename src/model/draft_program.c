@@ -39,7 +39,7 @@ enum osp_status draft_taps(struct program *p, const struct draft *d, int boundar
             c->reads_final_norm ? boundary == DRAFT_FINAL_NORM : boundary == c->state_ids[i];
 
         if (is_read)
-            TRY(PROGRAM_ADD(p, tap, NO_LAYER,
+            TRY(PROGRAM_ADD(p, tap, boundary > 0 ? boundary - 1 : NO_LAYER,
                             ((struct tap_args){.taps = d->act.step_taps, .x = *x, .index = i})));
     }
     program_tap(p, &d->act.step_taps);

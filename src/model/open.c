@@ -442,9 +442,11 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     TRY(bind_ends(&b));
     for (int i = 0; i < b.c->n_layers; i++)
         TRY(bind_layer(&b, i));
-    TRY(reserve(&b));
     if (opt->draft != NULL && opt->draft->checkpoint.path != NULL)
         TRY(draft_open(m, opt));
+    TRY(reserve(&b));
+    if (m->draft.stages.mlp.w_up.data != NULL)
+        TRY(draft_compile(m));
     TRY(forward_program(&m->program, m));
     TRY(m->ops->compile(m->be, &m->program, &m->compiled));
     pack_cache_save(&m->pack_cache);
