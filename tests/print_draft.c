@@ -112,7 +112,7 @@ static void run(struct model *m, const int32_t *tokens, int n, int n_guesses)
     int32_t guesses[GUESSES_MAX];
     uint64_t ticket;
 
-    must(model_step(m, target, &ticket));
+    must(model_step_tapped(m, target, &ticket));
     must(model_wait(m, ticket));
     put_taps(m, n);
     must(model_draft_take_step(m, 0, n - 1, 0));

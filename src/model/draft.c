@@ -15,8 +15,7 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* What the model's memory depends on. */
-static void add_to_target(struct gptoss_config *target, const struct draft_config *c)
+void draft_add_to_target(struct gptoss_config *target, const struct draft_config *c)
 {
     target->draft_heads = c->n_heads;
     target->draft_kv_heads = c->n_kv_heads;
@@ -32,11 +31,16 @@ enum osp_status draft_files_open(struct draft_files *out, const char *path,
     *out = (struct draft_files){.checkpoint = {.path = NULL}};
     TRY(draft_checkpoint_open(&out->checkpoint, &out->config, path));
     TRY(draft_weights_bind(&out->weights, &out->checkpoint, &out->config, target));
-    add_to_target(target, &out->config);
+    draft_add_to_target(target, &out->config);
 out:
     if (st != OSP_OK)
         draft_files_close(out);
     return st;
+}
+
+bool draft_files_is_open(const struct draft_files *s)
+{
+    return s->config.width > 0;
 }
 
 void draft_files_close(struct draft_files *s)
@@ -123,6 +127,11 @@ struct draft_builder {
 
 static enum osp_status pack(struct draft_builder *b, struct tensor *out, const struct tensor *host)
 {
+    const struct draft_weights *w = &b->d->source.weights;
+
+    for (int i = 0; w->is_filled_by_device && i < w->n_values; i++)
+        if (host->data == w->generated[i])
+            return b->m->ops->fill_random(b->m->be, out, host, &w->values[i]);
     return b->m->ops->pack(b->m->be, out, host);
 }
 
@@ -289,8 +298,10 @@ enum osp_status draft_compile(struct model *m)
 
     TRY(draft_program(&d->first, d, true));
     TRY(draft_program(&d->again, d, false));
+    TRY(forward_program(&d->tapped, m, true));
     TRY(m->ops->compile(m->be, &d->first, &d->run_first));
     TRY(m->ops->compile(m->be, &d->again, &d->run_again));
+    TRY(m->ops->compile(m->be, &d->tapped, &d->run_tapped));
 out:
     return st;
 }
@@ -302,16 +313,28 @@ void draft_close(struct model *m)
     if (m->be != NULL) {
         m->ops->release_program(m->be, d->run_first);
         m->ops->release_program(m->be, d->run_again);
+        m->ops->release_program(m->be, d->run_tapped);
         m->ops->release(m->be, &d->activations);
         m->ops->release(m->be, &d->pages);
     }
     program_free(&d->first);
     program_free(&d->again);
+    program_free(&d->tapped);
     free(d->vectors);
     draft_files_close(&d->source);
 }
 
 /* ---- running ---- */
+
+bool model_draft_reads_last_layer(const struct model *m)
+{
+    const struct draft_config *c = &m->draft.source.config;
+    bool is_last = c->reads_final_norm;
+
+    for (int i = 0; i < c->n_states; i++)
+        is_last = is_last || c->state_ids[i] == m->n_layers;
+    return is_last;
+}
 
 bool model_has_draft(const struct model *m)
 {

@@ -24,12 +24,21 @@ struct draft_files {
  * draft_config.h and draft_weights.h. */
 CHECKED enum osp_status draft_files_open(struct draft_files *out, const char *path,
                                          struct gptoss_config *target);
-void draft_files_close(struct draft_files *s); /* accepts a zeroed one */
+/* A generated head with the shape of NVIDIA's v3, for a target with generated weights.
+ * is_filled_by_device: the device generates the matrices (backend_ops.fill_random). OSP_ENOMEM. */
+CHECKED enum osp_status draft_files_generate(struct draft_files *out, struct gptoss_config *target,
+                                             bool is_filled_by_device);
+bool draft_files_is_open(const struct draft_files *s); /* not zeroed */
+void draft_files_close(struct draft_files *s);         /* accepts a zeroed one */
+/* Sets what the memory of a target with this head depends on. */
+void draft_add_to_target(struct gptoss_config *target, const struct draft_config *c);
 
 /* Bytes of the activations of a head for steps of n_rows_max rows, and of n_kept rows of states. */
 int64_t draft_activation_bytes(const struct draft_config *c, int n_rows_max, int n_seqs_max,
                                int n_kept);
 
+/* Whether the head reads a state behind the last layer. */
+bool model_draft_reads_last_layer(const struct model *m);
 /* Whether the model was opened with a head. */
 bool model_has_draft(const struct model *m);
 

@@ -57,14 +57,15 @@ struct draft {
     float *vectors; /* owned: norms and sinks as f32 */
     struct draft_stages stages;
     struct program first, again; /* from states of the target, and from the head's */
-    struct compiled *run_first, *run_again;
+    struct program tapped;       /* the target's, with the states that the head reads */
+    struct compiled *run_first, *run_again, *run_tapped;
 };
 
 /* Emits the head's stages; with_fc: from the target's states. */
 CHECKED enum osp_status draft_program(struct program *p, const struct draft *d, bool with_fc);
 
 /* Adds to the target's program the copies of x that the head reads; x is the residual stream after
- * `boundary` layers, or, with DRAFT_FINAL_NORM, the state after the final norm. */
+ * `boundary` layers, or, with DRAFT_FINAL_NORM, the state after the final norm. d NULL: none. */
 enum { DRAFT_FINAL_NORM = -1 };
 CHECKED enum osp_status draft_taps(struct program *p, const struct draft *d, int boundary,
                                    const struct tensor *x);

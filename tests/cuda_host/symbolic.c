@@ -304,7 +304,7 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
     make_model(s, spec);
     if (spec->has_draft)
         make_draft(s, spec);
-    if (forward_program(&s->program, &s->model) != OSP_OK)
+    if (forward_program(&s->program, &s->model, spec->has_draft) != OSP_OK)
         abort();
     for (int w = 0; w < N_WORKSPACES; w++)
         s->workspaces.at[w] = (struct gpu_workspace){

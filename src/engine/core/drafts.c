@@ -99,6 +99,16 @@ static bool has_drafters(const struct request_drafts *d)
     return false;
 }
 
+/* What the draft head will guess next, in a replay. */
+static void propose_replay(struct request_drafts *d, const struct seq *q)
+{
+    struct drafter *replay = d->drafters[DRAFT_PREDICTION];
+
+    d->n = 0;
+    d->at = q->n_tokens;
+    d->n_replay = replay->ops->propose(replay, q->tokens, q->n_tokens, d->replay, OSP_DRAFTS_MAX);
+}
+
 /* The first drafter that has at least tokens_min drafts proposes; the others keep up. */
 static void propose(const struct engine_drafts *e, struct request_drafts *d, const struct seq *q)
 {
@@ -137,7 +147,10 @@ static void keep_up(struct osp_engine *e, struct osp_request *r)
         return;
     if (!d->is_begun)
         begin(&e->drafts, d);
-    propose(&e->drafts, d, &r->seq);
+    if (e->drafts.options.replays && d->drafters[DRAFT_PREDICTION] != NULL)
+        propose_replay(d, &r->seq);
+    else
+        propose(&e->drafts, d, &r->seq);
 }
 
 /* ---- what a step can verify ---- */
@@ -264,11 +277,13 @@ static void add_draft_request(struct engine_drafts *d, int i, int *n_requests)
             (struct draft_request){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
 }
 
-static void take_guesses(const struct draft_request *w)
+static void take_guesses(const struct draft_request *w, bool is_replay)
 {
     struct osp_request *r = w->q->owner;
 
     memcpy(r->drafts.tokens, w->tokens, (size_t)w->n * sizeof *w->tokens);
+    for (int i = 0; is_replay && i < w->n && i < r->drafts.n_replay; i++)
+        r->drafts.tokens[i] = r->drafts.replay[i];
     r->drafts.n = w->n;
     r->drafts.model_at = w->q->n_tokens;
 }
@@ -289,7 +304,7 @@ static enum osp_status guess(struct osp_engine *e)
         return OSP_OK;
     TRY(draft_model_guess(d->model, d->requests, n));
     for (int i = 0; i < n; i++)
-        take_guesses(&d->requests[i]);
+        take_guesses(&d->requests[i], d->options.replays);
     for (int i = 0; i < d->n_candidates; i++)
         if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
             d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));
@@ -347,13 +362,12 @@ static bool is_followed(struct osp_engine *e, const struct step_chunk *chunk)
     return d->is_followed;
 }
 
-bool drafts_need_states(struct osp_engine *e)
+bool drafts_follow(struct osp_engine *e, const struct step_plan *plan)
 {
-    const struct step_plan *plan = sched_in_flight(e->sched);
     bool is_needed = false;
 
     for (int i = 0; i < plan->n_chunks; i++)
-        is_needed = is_followed(e, &plan->chunks[i]) || is_needed;
+        is_needed = is_followed(e, &plan->chunks[i]) || is_needed; /* decides for each of them */
     return is_needed;
 }
 
@@ -442,6 +456,16 @@ static void observe_chunk(struct osp_engine *e, const struct step_chunk *chunk)
         keep_up(e, r);
 }
 
+/* For a head that reads the last layer, a prefill step computes this layer for all its rows, not
+ * only for those that are sampled. */
+static double rows_of_last_layer_ns(struct osp_engine *e, const struct step_plan *plan)
+{
+    if (plan->n_prefill_rows == 0 || e->drafts.model == NULL || !drafts_follow(e, plan) ||
+        !model_draft_reads_last_layer(e->model->model))
+        return 0;
+    return (double)e->step_ns / model_config(e->model->model)->n_layers;
+}
+
 /* The interval between the results of two steps: with drafts the device waits for the host. */
 static void measure(struct osp_engine *e, const struct step_plan *plan)
 {
@@ -452,7 +476,7 @@ static void measure(struct osp_engine *e, const struct step_plan *plan)
     d->results_ns = e->results_ns;
     draft_control_follow(&d->control,
                          (double)(before_ns > 0 ? e->results_ns - before_ns : e->step_ns),
-                         (double)d->other_ns);
+                         (double)d->other_ns + rows_of_last_layer_ns(e, plan));
     if (plan->n_prefill_rows > 0 || before_ns == 0)
         return;
     for (int i = 0; i < plan->n_chunks; i++)

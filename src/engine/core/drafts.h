@@ -22,6 +22,8 @@ struct request_drafts {
      * compared with the tokens that come even if no step verifies it. */
     int32_t tokens[DRAFTS_MAX]; /* (n) */
     int n, at;
+    int32_t replay[DRAFTS_MAX]; /* (n_replay), with osp_speculative.replays */
+    int n_replay;
     enum draft_source source;
     struct draft_progress progress; /* of the draft head */
     bool has_model;                 /* the engine has a draft head, and this request may use it */
@@ -65,9 +67,9 @@ void request_drafts_release(struct request_drafts *d);
 /* No step is in flight: chooses the drafts of the next step, or, if that was sent, whether the step
  * after it is worth planning only when its drafts are known. A failure is the device's. */
 CHECKED enum osp_status drafts_make(struct osp_engine *e);
-/* Whether the draft head needs the states of the step in flight: the next step, which replaces
- * them, is sent when they have been read. */
-bool drafts_need_states(struct osp_engine *e);
+/* Whether the draft head follows a request of the plan, and needs the states of its step. The step
+ * behind it, which replaces them, is sent when they have been read. */
+bool drafts_follow(struct osp_engine *e, const struct step_plan *plan);
 /* A request will leave between two steps. A failure is the device's. */
 CHECKED enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r);
 /* The step of that plan was committed. A failure is the device's. */

@@ -263,7 +263,7 @@ static bool plan_ahead(struct osp_engine *e)
     struct batch *b;
     enum osp_status status;
 
-    if (e->drafts.is_wanted || drafts_need_states(e) ||
+    if (e->drafts.is_wanted || drafts_follow(e, sched_in_flight(e->sched)) ||
         sched_plan(e->sched, clock_ns())->n_chunks == 0)
         return true;
     b = sched_batch(e->sched, e->batch_memory);
