@@ -298,7 +298,7 @@ static void fit_draft_input(const struct draft_input_args *a, const struct batch
 {
     assert(fits(&a->x, b->n_rows) && fits(&a->y, b->n_rows) && fits(&a->f, b->n_rows));
     for (int i = 0; i < b->n_rows; i++)
-        assert(BATCH_TOKENS(b)[i] >= 0 && BATCH_TOKENS(b)[i] < a->table.dim[0]);
+        assert(BATCH_TOKENS(b)[i] < a->table.dim[0]); /* < 0: of an earlier step */
 }
 
 static void check_mlp(const struct mlp_args *a)
