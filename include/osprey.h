@@ -71,7 +71,8 @@ struct osp_model_options {
     /* Rows of one step for draft tokens, all sequences together; 0: 16, which serve requests with a
      * prediction; negative: none. Each needs memory for one row of logits. */
     int n_draft_rows_max;
-    /* Folder of an Eagle3 draft head for this model, on the device "cpu" only; NULL: none. Used by
+    /* Folder of an Eagle3 draft head for this model; "dummy": of a model with generated weights, a
+     * generated head with the shape of NVIDIA's v3; NULL: none. Used by
      * engines with OSP_DRAFTS_EAGLE3. "bundled": the head of the bundled osprey-nano. */
     const char *draft_model;
     int64_t kv_cache_bytes; /* 0: planned from the limits above and the free memory */
@@ -280,6 +281,9 @@ struct osp_speculative {
     /* OSP_DRAFTS_NGRAM: tokens that must have occurred before; 0: 3 and 16, at most
      * OSP_LOOKUP_MAX */
     int lookup_min, lookup_max;
+    /* OSP_DRAFTS_EAGLE3, for measurements: a request's prediction is what the draft head guesses,
+     * in place of its own guesses, which are computed all the same. */
+    bool replays;
     /* Every draft is verified, even if that makes the engine slower. Else as many as pay, by
      * measured step times and acceptance. */
     bool always;

@@ -49,12 +49,6 @@ static const struct {
 };
 static_assert(sizeof(stages) / sizeof(stages[0]) == N_STAGES, "every stage is checked");
 
-/* A GPU has no stages of draft heads yet. */
-static bool is_missing(enum stage stage)
-{
-    return under.is_in_worker && stage >= STAGE_tap;
-}
-
 static struct stage_cost cost_of(enum stage stage)
 {
     struct stage_cost costs[32];
@@ -150,8 +144,6 @@ static int check_stages(double read_gbs)
     int n_failed = 0;
 
     for (int i = 0; i < N_STAGES; i++) {
-        if (is_missing(stages[i].stage))
-            continue;
         if (only_stage != NULL && strcmp(only_stage, stage_names[stages[i].stage]) != 0)
             continue;
         worst.stage = 0;

@@ -6,8 +6,8 @@
  *
  *     check_drafts [REQUESTS [DEVICE [MODEL [HEAD]]]]
  *
- * Default: 42 requests, cpu, osprey-nano and its Eagle3 head. Another model, and another device,
- * needs a HEAD for the passes with a draft head.
+ * Default: 42 requests, cpu, osprey-nano and its Eagle3 head. Another model needs a HEAD for the
+ * passes with a draft head.
  *
  * CHECK_QUICK in the environment, for builds with sanitizers: 8 requests, and four of the nine ways
  * to draft. */
@@ -404,7 +404,7 @@ static const char *head_of(int argc, char **argv)
 {
     if (argc > 4)
         return argv[4];
-    return argc > 3 || (argc > 2 && strcmp(argv[2], "cpu") != 0) ? NULL : "bundled";
+    return argc > 3 ? NULL : "bundled";
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,12 @@
  *     measure_drafts STREAMS [TOKENS [ROUNDS [DEVICE [SHAPE [P...]]]]]
  *         default: 256 tokens, 5 rounds, cpu (one thread), bundled; another SHAPE has dummy weights
  *
+ * With MEASURE_HEAD=HEAD in the environment (a folder, or dummy for generated weights) the same drafts
+ * come at the cost of that draft head: it computes its guesses, which are then replaced. Each way has
+ * an engine of its own, whose first answer is not measured; MEASURE_K is the most drafts in a step,
+ * and with MEASURE_ALWAYS all of them are verified. The ways are not in turn, so no drafts are
+ * measured first and last.
+ *
  * Where no quiet machine is at hand, callgrind counts the instructions of each run:
  *     valgrind --tool=callgrind --dump-before=run measure_drafts 1 128 1 cpu bundled 0 */
 #include <stdbool.h>
@@ -166,6 +172,54 @@ static void measure(struct measure *m, int n_rounds)
                median(drafts[way], n_rounds));
 }
 
+/* ---- with a draft head ---- */
+
+static void open_engine(struct measure *m, struct osp_model *model, bool has_drafts)
+{
+    const char *k = getenv("MEASURE_K");
+    struct osp_engine_options options = {.queue_requests_max = STREAMS_MAX};
+
+    if (has_drafts)
+        options.speculative = (struct osp_speculative){.method = OSP_DRAFTS_EAGLE3,
+                                                       .tokens_max = k != NULL ? atoi(k) : 0,
+                                                       .replays = true,
+                                                       .always = getenv("MEASURE_ALWAYS") != NULL};
+    must(osp_engine_open(&m->engine, model, &options));
+}
+
+/* Tokens a second, in the median. */
+static double measure_way(struct measure *m, struct osp_model *model, double p, int n_rounds,
+                          bool is_first)
+{
+    double speed[ROUNDS_MAX], drafts = 0;
+
+    open_engine(m, model, p >= 0);
+    (void)run(m, p, is_first);
+    for (int round = 0; round < n_rounds; round++) {
+        const struct speed s = run(m, p, false);
+
+        speed[round] = m->n_streams * m->n_tokens / s.seconds;
+        drafts = s.n_drafts * 100 / (m->n_streams * m->n_tokens);
+    }
+    osp_engine_close(m->engine);
+    if (p < 0)
+        printf("no drafts: %.1f tok/s\n", median(speed, n_rounds));
+    else
+        printf("  head's drafts right with probability %.2f: %.1f tok/s; %.1f verified for 100 "
+               "tokens\n",
+               p, median(speed, n_rounds), drafts);
+    return median(speed, n_rounds);
+}
+
+static void measure_head(struct measure *m, struct osp_model *model, int n_rounds)
+{
+    printf("%d streams of %d tokens, %d rounds, head %s\n", m->n_streams, m->n_tokens, n_rounds,
+           getenv("MEASURE_HEAD"));
+    for (int way = 0; way < n_ways; way++)
+        (void)measure_way(m, model, right[way], n_rounds, way == 0);
+    (void)measure_way(m, model, -1, n_rounds, false);
+}
+
 int main(int argc, char **argv)
 {
     const int n_rounds = argc > 3 ? atoi(argv[3]) : 5;
@@ -177,6 +231,7 @@ int main(int argc, char **argv)
                                               .load_format = shape != NULL ? "dummy" : NULL,
                                               .dummy_shape = shape,
                                               .mxfp4_layers = shape != NULL ? "all" : NULL,
+                                              .draft_model = getenv("MEASURE_HEAD"),
                                               .context_tokens_max = PROMPT_TOKENS + m.n_tokens,
                                               .n_seqs_max = m.n_streams,
                                               .n_draft_rows_max = DRAFT_ROWS};
@@ -197,13 +252,17 @@ int main(int argc, char **argv)
     }
     log_set_level(LOG_WARN);
     must(osp_model_open(&model, &options));
-    must(osp_engine_open(&m.engine, model, &engine_options));
     m.answers = mem_new((size_t)m.n_streams * (size_t)m.n_tokens * sizeof *m.answers);
     m.prediction = mem_new((size_t)m.n_tokens * sizeof *m.prediction);
-    measure(&m, n_rounds);
+    if (options.draft_model != NULL) {
+        measure_head(&m, model, n_rounds);
+    } else {
+        must(osp_engine_open(&m.engine, model, &engine_options));
+        measure(&m, n_rounds);
+        osp_engine_close(m.engine);
+    }
     free(m.answers);
     free(m.prediction);
-    osp_engine_close(m.engine);
     osp_model_close(model);
     return 0;
 }

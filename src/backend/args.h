@@ -101,7 +101,8 @@ struct sample_args {
     struct tensor top_tokens, top_logprobs;
     /* (R, V) f32; rows with penalties, biases or a mask may be changed in place */
     struct tensor logits;
-    int n_valid; /* ids >= n_valid have no text and are never sampled; V = all are valid */
+    int n_valid;       /* ids >= n_valid have no text and are never sampled; V = all are valid */
+    struct tensor ids; /* (V) i32: stored in `tokens` in place of a sampled id; data NULL: the id */
 };
 
 /* The stages of draft heads (model/draft.h), beside those above. N: hidden states of the target,
@@ -196,7 +197,8 @@ struct gather_args {
     X(s, logprobs, WRITE)                                                                          \
     X(s, top_tokens, WRITE)                                                                        \
     X(s, top_logprobs, WRITE)                                                                      \
-    X(s, logits, UPDATE)
+    X(s, logits, UPDATE)                                                                           \
+    X(s, ids, WEIGHT)
 #define tap_FIELDS(X, s) X(s, taps, APPEND) X(s, x, READ)
 #define draft_fc_FIELDS(X, s)                                                                      \
     X(s, f, WRITE) X(s, taps, READ) X(s, norm, WEIGHT) X(s, w, WEIGHT) X(s, normed, WORKSPACE)

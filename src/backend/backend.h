@@ -72,6 +72,9 @@ struct step_shape {
     int64_t head_dim, n_kv_heads;              /* D, K */
     int64_t n_experts, n_active, expert_width; /* E, A, F */
     int64_t vocab_size;                        /* V */
+    /* Of the draft head, 0: there is none: the widest row that one of its matrices reads, its query
+     * heads' row, D of its attention. */
+    int64_t draft_width, draft_q_width, draft_head_dim;
     int n_layers;
     int n_seq_pages; /* in the tables of one sequence, of all groups */
     int n_threads;   /* host threads that compute; 0 = all usable CPUs */
@@ -112,8 +115,9 @@ struct kernel_use {
 typedef void describe_fn(void *ctx, const char *key, const char *text);
 
 struct backend_ops {
-    const char *name;    /* "cpu" */
-    bool runs_in_worker; /* its failure ends the process, so `auto` runs it in a worker process */
+    const char *name;      /* "cpu" */
+    bool runs_in_worker;   /* its failure ends the process, so `auto` runs it in a worker process */
+    bool runs_draft_heads; /* it has the stages of draft heads (args.h) */
     const struct device_option_row *options; /* this device's own; ends with a row without a name,
                                                 NULL: it has no options */
     enum osp_status (*open)(struct backend **out, const struct backend_options *opt);

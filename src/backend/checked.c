@@ -241,6 +241,8 @@ static void check_sample(const struct sample_args *a)
     assert(a->logprobs.dtype == DTYPE_F32);
     assert(is_rows(&a->logits, a->logits.dim[1]));
     assert(a->n_valid > 0 && a->n_valid <= a->logits.dim[1]);
+    assert(a->ids.data == NULL ||
+           (a->ids.dtype == DTYPE_I32 && a->ids.n_dims == 1 && a->ids.dim[0] == a->logits.dim[1]));
     assert(a->top_tokens.data == NULL || is_top(&a->top_tokens, DTYPE_I32));
     assert(a->top_logprobs.data == NULL || is_top(&a->top_logprobs, DTYPE_F32));
 }
@@ -296,7 +298,7 @@ static void fit_draft_input(const struct draft_input_args *a, const struct batch
 {
     assert(fits(&a->x, b->n_rows) && fits(&a->y, b->n_rows) && fits(&a->f, b->n_rows));
     for (int i = 0; i < b->n_rows; i++)
-        assert(BATCH_TOKENS(b)[i] >= 0 && BATCH_TOKENS(b)[i] < a->table.dim[0]);
+        assert(BATCH_TOKENS(b)[i] < a->table.dim[0]); /* < 0: of an earlier step */
 }
 
 static void check_mlp(const struct mlp_args *a)
@@ -591,7 +593,7 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
     return plugin_ops(out, "cuda");
 }
 
-#define WITHOUT_BACKEND(device, in_worker)                                                         \
+#define WITHOUT_BACKEND(device, in_worker, draft_heads)                                            \
     static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -632,9 +634,10 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
 DEVICE_LIST(WITHOUT_BACKEND)
 #undef WITHOUT_BACKEND
 
-#define CHECKED_DEVICE(device, in_worker)                                                          \
+#define CHECKED_DEVICE(device, in_worker, draft_heads)                                             \
     [DEVICE_##device] = {.name = #device,                                                          \
                          .runs_in_worker = in_worker,                                              \
+                         .runs_draft_heads = draft_heads,                                          \
                          .open = open_##device,                                                    \
                          .close = checked_close,                                                   \
                          .info = checked_info,                                                     \
@@ -682,7 +685,7 @@ const struct device_option_row *device_option_rows(enum device device)
 enum osp_status device_check(enum device device)
 {
     static enum osp_status (*const checks[N_DEVICES])(const struct backend_ops **) = {
-#define DEVICE_CHECK(device, in_worker) device_ops_##device,
+#define DEVICE_CHECK(device, in_worker, draft_heads) device_ops_##device,
         DEVICE_LIST(DEVICE_CHECK)
 #undef DEVICE_CHECK
     };

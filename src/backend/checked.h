@@ -8,10 +8,10 @@
 
 /* X(device, runs_in_worker of backend_ops): device_ops_<device>() gives its operations, or fails
  * where it cannot run. */
-#define DEVICE_LIST(X) X(cpu, false) X(cuda, true)
+#define DEVICE_LIST(X) X(cpu, false, true) X(cuda, true, true)
 
 enum device {
-#define DEVICE_ENUM(device, in_worker) DEVICE_##device,
+#define DEVICE_ENUM(device, in_worker, draft_heads) DEVICE_##device,
     DEVICE_LIST(DEVICE_ENUM)
 #undef DEVICE_ENUM
         N_DEVICES

@@ -109,7 +109,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         .n_seqs_max = opt->n_seqs_max,
         .n_batch_tokens_max = opt->n_batch_tokens_max,
         .n_draft_rows_max = opt->n_draft_rows_max,
-        .draft = draft != NULL && draft->checkpoint.path != NULL ? &draft->config : NULL,
+        .draft = draft != NULL && draft_files_is_open(draft) ? &draft->config : NULL,
         .kv_cache_bytes = opt->kv_cache_bytes,
         .n_threads = opt->n_threads,
         .device_options = device_settings_options(&m->device_settings),
@@ -141,6 +141,8 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
 out:
     return st;
 }
+
+#define DRAFT_GENERATED "dummy" /* osp_model_options.draft_model */
 
 static bool is_dummy(const struct osp_model_options *opt)
 {
@@ -390,9 +392,25 @@ out:
     return st;
 }
 
+/* The draft head of generated weights, if one is wanted. */
+static enum osp_status generate_draft(struct draft_files *out, struct gptoss_config *target,
+                                      const struct osp_model_options *opt)
+{
+    struct device_memory memory;
+    enum osp_status st = OSP_OK;
+
+    if (opt->draft_model == NULL)
+        return OSP_OK;
+    TRY(backend_find(opt->device)->memory(&memory));
+    TRY(draft_files_generate(out, target, memory.total_bytes > 0));
+out:
+    return st;
+}
+
 static enum osp_status open_dummy(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct gptoss_config config;
+    struct draft_files draft = {.checkpoint = {.path = NULL}};
     char *folder = NULL;
     enum osp_status st;
 
@@ -403,34 +421,37 @@ static enum osp_status open_dummy(struct osp_model *m, const struct osp_model_op
     if (!m->is_in_worker)
         TRY(check_dummy_fits(&config, opt));
     if (!m->is_in_worker)
-        TRY(plan_memory(m, opt, &config, dummy_bytes(&config), NULL, NULL));
+        TRY(generate_draft(&draft, &config, opt));
+    if (!m->is_in_worker)
+        TRY(plan_memory(m, opt, &config, dummy_bytes(&config), NULL, &draft));
     if (opt->tokenizer == NULL)
         TRY(bundled_model_path(&folder));
     TRY(open_tokenizer(m, opt->tokenizer, folder));
     TRY(check_vocabulary(m, &config));
     if (!m->is_in_worker)
-        TRY(open_weights(m, opt, NULL, NULL));
+        TRY(open_weights(m, opt, NULL, &draft));
 out:
+    draft_files_close(&draft);
     free(folder);
     return st;
 }
 
-/* Known before any file is read. A device that was asked for by name need not be there. */
+/* Known before any file is read. */
 static enum osp_status check_draft_device(const struct osp_model_options *opt)
 {
-    const bool is_cuda = opt->device != NULL && strcmp(opt->device, "cuda") == 0;
-    const struct backend_ops *ops = is_cuda ? NULL : backend_find(opt->device);
+    const struct backend_ops *ops = opt->draft_model != NULL ? backend_find(opt->device) : NULL;
 
-    if (opt->draft_model == NULL || (ops == NULL && !is_cuda))
+    if (ops == NULL) /* an unknown device is reported later */
         return OSP_OK;
-    if (is_cuda || strcmp(ops->name, "cpu") != 0)
+    if (!ops->runs_draft_heads)
         return fail(OSP_EUNSUPPORTED,
-                    "draft model %s: the device %s cannot run draft heads (Eagle3) yet; use method "
-                    "ngram, which needs no draft model, or --device cpu",
-                    opt->draft_model, is_cuda ? "cuda" : ops->name);
-    if (is_dummy(opt))
+                    "draft model %s: the device %s cannot run draft heads (Eagle3); use method "
+                    "ngram, which needs no draft model, or another device",
+                    opt->draft_model, ops->name);
+    if (is_dummy(opt) != (strcmp(opt->draft_model, DRAFT_GENERATED) == 0))
         return fail(OSP_EUNSUPPORTED,
-                    "draft model %s: generated weights (load format dummy) have no draft head",
+                    "draft model %s: a model with generated weights (load format dummy) has a "
+                    "generated draft head, \"" DRAFT_GENERATED "\", and no other model has it",
                     opt->draft_model);
     return OSP_OK;
 }

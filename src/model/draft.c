@@ -10,6 +10,19 @@
 
 /* ---- files ---- */
 
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+void draft_add_to_target(struct gptoss_config *target, const struct draft_config *c)
+{
+    target->draft_heads = c->n_heads;
+    target->draft_kv_heads = c->n_kv_heads;
+    target->draft_head_dim = c->head_dim;
+    target->draft_width = larger(larger(c->n_states, 2) * c->width, c->mlp_width);
+}
+
 enum osp_status draft_files_open(struct draft_files *out, const char *path,
                                  struct gptoss_config *target)
 {
@@ -18,12 +31,16 @@ enum osp_status draft_files_open(struct draft_files *out, const char *path,
     *out = (struct draft_files){.checkpoint = {.path = NULL}};
     TRY(draft_checkpoint_open(&out->checkpoint, &out->config, path));
     TRY(draft_weights_bind(&out->weights, &out->checkpoint, &out->config, target));
-    target->draft_kv_heads = out->config.n_kv_heads;
-    target->draft_head_dim = out->config.head_dim;
+    draft_add_to_target(target, &out->config);
 out:
     if (st != OSP_OK)
         draft_files_close(out);
     return st;
+}
+
+bool draft_files_is_open(const struct draft_files *s)
+{
+    return s->config.width > 0;
 }
 
 void draft_files_close(struct draft_files *s)
@@ -63,7 +80,7 @@ static int64_t layout(struct draft_activations *out, const struct draft_config *
     out->name = activation_placed(base, &end_bytes, dtype, rows, columns);
     DRAFT_ACTIVATION_LIST(DRAFT_ACTIVATION_PLACE)
 #undef DRAFT_ACTIVATION_PLACE
-    out->tokens.n_dims = out->logprobs.n_dims = 1;
+    out->tokens.n_dims = out->logprobs.n_dims = out->ids.n_dims = 1;
     return end_bytes;
 }
 
@@ -110,6 +127,11 @@ struct draft_builder {
 
 static enum osp_status pack(struct draft_builder *b, struct tensor *out, const struct tensor *host)
 {
+    const struct draft_weights *w = &b->d->source.weights;
+
+    for (int i = 0; w->is_filled_by_device && i < w->n_values; i++)
+        if (host->data == w->generated[i])
+            return b->m->ops->fill_random(b->m->be, out, host, &w->values[i]);
     return b->m->ops->pack(b->m->be, out, host);
 }
 
@@ -241,21 +263,13 @@ static enum osp_status bind_output(struct draft_builder *b)
                                                     : c->draft_vocab_size};
     if (w->head.data != NULL)
         TRY(pack(b, &s->logits.head, &w->head));
+    if (w->target_ids != NULL) {
+        s->sample.ids = d->act.ids;
+        TRY(b->m->ops->write(b->m->be, d->act.ids.data, w->target_ids,
+                             (size_t)tensor_bytes(&d->act.ids)));
+    }
 out:
     return st;
-}
-
-static enum osp_status check_device(const struct model *m)
-{
-    struct device_info info;
-
-    m->ops->info(m->be, &info);
-    if (!info.runs_async)
-        return OSP_OK;
-    return fail(OSP_EUNSUPPORTED,
-                "draft heads (Eagle3) run on the device cpu only, the model is on %s; leave the "
-                "head out, or use --device cpu",
-                info.name);
 }
 
 enum osp_status draft_open(struct model *m, const struct model_options *opt)
@@ -266,7 +280,6 @@ enum osp_status draft_open(struct model *m, const struct model_options *opt)
 
     d->source = *opt->draft;
     *opt->draft = (struct draft_files){.checkpoint = {.path = NULL}};
-    TRY(check_device(m));
     draft_rope_init(&d->rope, &d->source.config);
     TRY(allocate(m, opt));
     b.vectors_end = d->vectors;
@@ -274,10 +287,21 @@ enum osp_status draft_open(struct model *m, const struct model_options *opt)
     TRY(bind_attn(&b));
     TRY(bind_mlp(&b));
     TRY(bind_output(&b));
+out:
+    return st;
+}
+
+enum osp_status draft_compile(struct model *m)
+{
+    struct draft *d = &m->draft;
+    enum osp_status st;
+
     TRY(draft_program(&d->first, d, true));
     TRY(draft_program(&d->again, d, false));
+    TRY(forward_program(&d->tapped, m, true));
     TRY(m->ops->compile(m->be, &d->first, &d->run_first));
     TRY(m->ops->compile(m->be, &d->again, &d->run_again));
+    TRY(m->ops->compile(m->be, &d->tapped, &d->run_tapped));
 out:
     return st;
 }
@@ -289,16 +313,28 @@ void draft_close(struct model *m)
     if (m->be != NULL) {
         m->ops->release_program(m->be, d->run_first);
         m->ops->release_program(m->be, d->run_again);
+        m->ops->release_program(m->be, d->run_tapped);
         m->ops->release(m->be, &d->activations);
         m->ops->release(m->be, &d->pages);
     }
     program_free(&d->first);
     program_free(&d->again);
+    program_free(&d->tapped);
     free(d->vectors);
     draft_files_close(&d->source);
 }
 
 /* ---- running ---- */
+
+bool model_draft_reads_last_layer(const struct model *m)
+{
+    const struct draft_config *c = &m->draft.source.config;
+    bool is_last = c->reads_final_norm;
+
+    for (int i = 0; i < c->n_states; i++)
+        is_last = is_last || c->state_ids[i] == m->n_layers;
+    return is_last;
+}
 
 bool model_has_draft(const struct model *m)
 {
@@ -346,25 +382,22 @@ enum osp_status model_draft_take_kept(struct model *m, int place, int n_rows, in
     return copy_rows(m, input_of(&m->draft), row, &m->draft.act.kept, place, n_rows);
 }
 
-static enum osp_status run(struct model *m, struct compiled *c, const struct batch *b)
+enum osp_status model_draft_run(struct model *m, const struct batch *b, uint64_t *ticket)
 {
-    uint64_t ticket;
-    enum osp_status st;
-
-    TRY(m->ops->run(m->be, c, b, &ticket));
-    TRY(m->ops->step_wait(m->be, ticket));
-out:
-    return st;
+    return m->ops->run(m->be, m->draft.run_first, b, ticket);
 }
 
-enum osp_status model_draft_run(struct model *m, const struct batch *b)
+enum osp_status model_draft_again(struct model *m, const struct batch *b, uint64_t *ticket)
 {
-    return run(m, m->draft.run_first, b);
+    return m->ops->run(m->be, m->draft.run_again, b, ticket);
 }
 
-enum osp_status model_draft_again(struct model *m, const struct batch *b)
+bool model_draft_is_pipelined(const struct model *m)
 {
-    return run(m, m->draft.run_again, b);
+    struct device_info info;
+
+    m->ops->info(m->be, &info);
+    return info.runs_pipelined;
 }
 
 enum osp_status model_draft_move(struct model *m, int from, int to)
@@ -372,15 +405,19 @@ enum osp_status model_draft_move(struct model *m, int from, int to)
     return from == to ? OSP_OK : copy_rows(m, &m->draft.act.f, to, &m->draft.act.f, from, 1);
 }
 
-enum osp_status model_draft_tokens(struct model *m, int n, int32_t *tokens)
+enum osp_status model_draft_tokens(struct model *m, uint64_t ticket, int n, int32_t *tokens)
 {
-    const int32_t *ids = m->draft.source.weights.target_ids;
+    const size_t size_bytes = (size_t)n * sizeof *tokens;
+    struct sampled sampled;
     enum osp_status st;
 
-    TRY(m->ops->read(m->be, tokens, m->draft.act.tokens.data, (size_t)n * sizeof *tokens));
-    for (int i = 0; ids != NULL && i < n; i++)
-        if (tokens[i] >= 0)
-            tokens[i] = ids[tokens[i]];
+    TRY(m->ops->step_wait(m->be, ticket));
+    if (n == 0)
+        return OSP_OK;
+    if (!model_draft_is_pipelined(m))
+        return m->ops->read(m->be, tokens, m->draft.act.tokens.data, size_bytes);
+    TRY(m->ops->sampled(m->be, &sampled));
+    memcpy(tokens, sampled.tokens, size_bytes);
 out:
     return st;
 }

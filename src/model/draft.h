@@ -24,12 +24,21 @@ struct draft_files {
  * draft_config.h and draft_weights.h. */
 CHECKED enum osp_status draft_files_open(struct draft_files *out, const char *path,
                                          struct gptoss_config *target);
-void draft_files_close(struct draft_files *s); /* accepts a zeroed one */
+/* A generated head with the shape of NVIDIA's v3, for a target with generated weights.
+ * is_filled_by_device: the device generates the matrices (backend_ops.fill_random). OSP_ENOMEM. */
+CHECKED enum osp_status draft_files_generate(struct draft_files *out, struct gptoss_config *target,
+                                             bool is_filled_by_device);
+bool draft_files_is_open(const struct draft_files *s); /* not zeroed */
+void draft_files_close(struct draft_files *s);         /* accepts a zeroed one */
+/* Sets what the memory of a target with this head depends on. */
+void draft_add_to_target(struct gptoss_config *target, const struct draft_config *c);
 
 /* Bytes of the activations of a head for steps of n_rows_max rows, and of n_kept rows of states. */
 int64_t draft_activation_bytes(const struct draft_config *c, int n_rows_max, int n_seqs_max,
                                int n_kept);
 
+/* Whether the head reads a state behind the last layer. */
+bool model_draft_reads_last_layer(const struct model *m);
 /* Whether the model was opened with a head. */
 bool model_has_draft(const struct model *m);
 
@@ -43,15 +52,21 @@ CHECKED enum osp_status model_draft_take_step(struct model *m, int step_row, int
 CHECKED enum osp_status model_draft_take_kept(struct model *m, int place, int n_rows, int row);
 
 /* Runs the head over the batch: positions are those of the states, tokens the ones that follow
- * them. Stores keys and values of every row, and guesses for the rows that samples name. */
-CHECKED enum osp_status model_draft_run(struct model *m, const struct batch *b);
-/* Runs the head over the states of its last guesses, row i that of sample i; the batch names rows
- * and samples alike. */
-CHECKED enum osp_status model_draft_again(struct model *m, const struct batch *b);
-/* Moves the state of guess `from` to guess `to`, for model_draft_again() with fewer rows. */
+ * them. Stores keys and values of every row, and guesses for the rows that samples name. It is a
+ * step of the device, which model_draft_tokens() waits for. */
+CHECKED enum osp_status model_draft_run(struct model *m, const struct batch *b, uint64_t *ticket);
+/* The same over the states of its last guesses, row i that of sample i; the batch names rows and
+ * samples alike, all or the first ones. */
+CHECKED enum osp_status model_draft_again(struct model *m, const struct batch *b, uint64_t *ticket);
+/* Whether model_draft_again() may be called before the guesses of the pass before have been read:
+ * with tokens that stand for these guesses (batch_token_sampled()). */
+bool model_draft_is_pipelined(const struct model *m);
+/* Moves the state of guess `from` to guess `to`, for model_draft_again() with other rows. */
 CHECKED enum osp_status model_draft_move(struct model *m, int from, int to);
-/* The last guesses, as token ids of the target; negative: none could be sampled. */
-CHECKED enum osp_status model_draft_tokens(struct model *m, int n, int32_t *tokens);
+/* Waits for the pass and gets its first n guesses as token ids of the target; negative: none could
+ * be sampled. */
+CHECKED enum osp_status model_draft_tokens(struct model *m, uint64_t ticket, int n,
+                                           int32_t *tokens);
 /* The logits of the last guesses, (n, draft_vocab_size); for tests. */
 CHECKED enum osp_status model_draft_logits(struct model *m, int n, float *logits);
 

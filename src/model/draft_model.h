@@ -23,7 +23,8 @@
     X(ups, DTYPE_F32, T, c->mlp_width)                                                             \
     X(logits, DTYPE_F32, R, c->draft_vocab_size)                                                   \
     X(tokens, DTYPE_I32, R, 1)                                                                     \
-    X(logprobs, DTYPE_F32, R, 1)
+    X(logprobs, DTYPE_F32, R, 1)                                                                   \
+    X(ids, DTYPE_I32, c->draft_vocab_size, 1)
 
 struct draft_activations {
 #define DRAFT_ACTIVATION_MEMBER(name, dtype, rows, columns) struct tensor name;
@@ -56,21 +57,24 @@ struct draft {
     float *vectors; /* owned: norms and sinks as f32 */
     struct draft_stages stages;
     struct program first, again; /* from states of the target, and from the head's */
-    struct compiled *run_first, *run_again;
+    struct program tapped;       /* the target's, with the states that the head reads */
+    struct compiled *run_first, *run_again, *run_tapped;
 };
 
 /* Emits the head's stages; with_fc: from the target's states. */
 CHECKED enum osp_status draft_program(struct program *p, const struct draft *d, bool with_fc);
 
 /* Adds to the target's program the copies of x that the head reads; x is the residual stream after
- * `boundary` layers, or, with DRAFT_FINAL_NORM, the state after the final norm. */
+ * `boundary` layers, or, with DRAFT_FINAL_NORM, the state after the final norm. d NULL: none. */
 enum { DRAFT_FINAL_NORM = -1 };
 CHECKED enum osp_status draft_taps(struct program *p, const struct draft *d, int boundary,
                                    const struct tensor *x);
 
 struct model_options;
-/* Binds, allocates and compiles the head of m, whose embedding and logits are bound. */
+/* Binds and allocates the head of m, whose embedding and logits are bound. */
 CHECKED enum osp_status draft_open(struct model *m, const struct model_options *opt);
+/* Then, when the device has reserved the memory of steps, compiles its programs. */
+CHECKED enum osp_status draft_compile(struct model *m);
 void draft_close(struct model *m);
 
 /* The tables of a head: as the model's (rope_init), or of Llama 3. */

@@ -31,15 +31,17 @@ out:
 enum osp_status draft_taps(struct program *p, const struct draft *d, int boundary,
                            const struct tensor *x)
 {
-    const struct draft_config *c = &d->source.config;
+    const struct draft_config *c = d != NULL ? &d->source.config : NULL;
     enum osp_status st = OSP_OK;
 
+    if (d == NULL)
+        return OSP_OK;
     for (int i = 0; i < c->n_states; i++) {
         const bool is_read =
             c->reads_final_norm ? boundary == DRAFT_FINAL_NORM : boundary == c->state_ids[i];
 
         if (is_read)
-            TRY(PROGRAM_ADD(p, tap, NO_LAYER,
+            TRY(PROGRAM_ADD(p, tap, boundary > 0 ? boundary - 1 : NO_LAYER,
                             ((struct tap_args){.taps = d->act.step_taps, .x = *x, .index = i})));
     }
     program_tap(p, &d->act.step_taps);

@@ -4,6 +4,7 @@
 #ifndef MODEL_DRAFT_WEIGHTS_H
 #define MODEL_DRAFT_WEIGHTS_H
 
+#include "backend/random_weights.h"
 #include "backend/tensor.h"
 #include "store/draft_checkpoint.h"
 
@@ -27,8 +28,14 @@ struct draft_weights {
     struct tensor embed;                /* (V, C); none: the target's */
     struct tensor head;                 /* (Vd, C); none: the target's */
     int32_t *target_ids;                /* owned: (Vd) the target's id of each; NULL: the same */
-    void *copies[DRAFT_TENSORS_MAX];    /* owned: of misaligned tensors */
+    void *copies[DRAFT_TENSORS_MAX];    /* owned: of misaligned tensors, and of generated ones */
     int n_copies;
+    /* Of a generated head (draft_files_generate()): its matrices, by their data, and their values,
+     * with which a device fills them itself; then the memory has no contents. */
+    const void *generated[DRAFT_TENSORS_MAX];
+    struct random_weight values[DRAFT_TENSORS_MAX];
+    int n_values;
+    bool is_filled_by_device;
     int64_t data_bytes; /* of all tensors that are used */
 };
 

@@ -78,6 +78,16 @@ static uint8_t scale_exponent(float deviation)
     return (uint8_t)(127 + lround(log2((double)deviation / E2M1_DEVIATION) + 0.5));
 }
 
+void dummy_matrix(struct random_weight *out, int64_t n_columns, uint64_t data_key,
+                  uint64_t scales_key)
+{
+    *out = (struct random_weight){
+        .data = {.key = data_key, .content = CONTENT_CODES},
+        .scales = {.key = scales_key,
+                   .content = CONTENT_SCALES,
+                   .exponent = scale_exponent(1.0f / sqrtf((float)n_columns))}};
+}
+
 static void add_mxfp4(struct dummy *g, const struct weight_rule *rule, int layer, struct fill_job f)
 {
     const int last = f.tensor.n_dims - 1;

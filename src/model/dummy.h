@@ -34,6 +34,10 @@ CHECKED enum osp_status dummy_open(struct dummy **out, struct checkpoint *checkp
                                    const struct gptoss_config *c, const struct dummy_options *opt);
 void dummy_close(struct dummy *d); /* accepts NULL */
 
+/* The values of a generated MXFP4 matrix with that many columns; the keys select random streams. */
+void dummy_matrix(struct random_weight *out, int64_t n_columns, uint64_t data_key,
+                  uint64_t scales_key);
+
 /* Describes how to generate a weight that was bound to the checkpoint. Returns false if d is NULL
  * or the weight is not one of its tensors. */
 bool dummy_find(struct random_weight *out, const struct dummy *d, const struct tensor *t);

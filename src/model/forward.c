@@ -2,12 +2,13 @@
  * arguments; a device behind backend/backend.h computes them. */
 #include "model/model.h"
 
-enum osp_status forward_program(struct program *p, const struct model *m)
+enum osp_status forward_program(struct program *p, const struct model *m, bool has_taps)
 {
+    const struct draft *taps = has_taps ? &m->draft : NULL;
     enum osp_status st;
 
     TRY(PROGRAM_ADD(p, embed_rmsnorm, NO_LAYER, m->embed_rmsnorm));
-    TRY(draft_taps(p, &m->draft, 0, &m->embed_rmsnorm.x));
+    TRY(draft_taps(p, taps, 0, &m->embed_rmsnorm.x));
     for (int i = 0; i < m->n_layers; i++) {
         const struct layer *l = &m->layers[i];
 
@@ -18,9 +19,9 @@ enum osp_status forward_program(struct program *p, const struct model *m)
         TRY(PROGRAM_ADD(p, router, i, l->router));
         TRY(PROGRAM_ADD(p, experts, i, l->experts));
         TRY(PROGRAM_ADD(p, residual_rmsnorm, i, l->experts_residual));
-        TRY(draft_taps(p, &m->draft, i + 1, &l->experts_residual.x));
+        TRY(draft_taps(p, taps, i + 1, &l->experts_residual.x));
     }
-    TRY(draft_taps(p, &m->draft, DRAFT_FINAL_NORM, &m->logits.y));
+    TRY(draft_taps(p, taps, DRAFT_FINAL_NORM, &m->logits.y));
     TRY(PROGRAM_ADD(p, logits, NO_LAYER, m->logits));
     if (m->shard.rank == 0) /* which has all logits */
         TRY(PROGRAM_ADD(p, sample, NO_LAYER, m->sample));
@@ -38,6 +39,11 @@ out:
 enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out)
 {
     return m->ops->run(m->be, m->compiled, b, ticket_out);
+}
+
+enum osp_status model_step_tapped(struct model *m, const struct batch *b, uint64_t *ticket_out)
+{
+    return m->ops->run(m->be, m->draft.run_tapped, b, ticket_out);
 }
 
 enum osp_status model_wait(struct model *m, uint64_t ticket)

@@ -73,6 +73,10 @@ struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_c
 
 /* Runs one step over the batch; results are read with model_tokens after model_wait. */
 CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);
+/* The same for a model with a draft head, which then finds the states of this step (draft.h). The
+ * results are the same; a head that reads the last layer needs all of that layer's rows. */
+CHECKED enum osp_status model_step_tapped(struct model *m, const struct batch *b,
+                                          uint64_t *ticket_out);
 CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
 /* Only between steps: copy a page of all layers of a group to another page, or to and from host
  * memory of model_page_bytes(). */

@@ -50,6 +50,9 @@ struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_c
                                .n_active = c->n_experts_active,
                                .expert_width = c->expert_width,
                                .vocab_size = c->vocab_size,
+                               .draft_width = c->draft_width,
+                               .draft_q_width = (int64_t)c->draft_heads * c->draft_head_dim,
+                               .draft_head_dim = c->draft_head_dim,
                                .n_layers = c->n_layers,
                                .kv_dtype = kv_dtype,
                                .device_options = options};

@@ -93,8 +93,9 @@ struct tensor cache_of_layer(const struct gptoss_config *c, enum dtype kv_dtype,
 enum page_group group_of_layer(const struct gptoss_config *c, int layer);
 
 /* Emits the stages of a step, fully bound, into *p, which must be {0}. The caller reads the logits
- * and the outputs of stage sample. OSP_ENOMEM. */
-CHECKED enum osp_status forward_program(struct program *p, const struct model *m);
+ * and the outputs of stage sample; with has_taps, the states that the draft head reads, too.
+ * OSP_ENOMEM. */
+CHECKED enum osp_status forward_program(struct program *p, const struct model *m, bool has_taps);
 
 /* Bytes of a weight's elements, without separate scales. */
 int64_t weight_data_bytes(const struct tensor *t);

@@ -310,6 +310,8 @@ static enum osp_status open_dummy(struct builder *b)
     TRY(m->ops->memory(&memory));
     options.vectors_only = b->device_fills = memory.total_bytes > 0;
     TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers, opt->mxfp4_layers));
+    if (opt->draft != NULL && draft_files_is_open(opt->draft))
+        draft_add_to_target(&config, &opt->draft->config);
     TRY(model_config_check(&config));
     TRY(dummy_open(&m->dummy, &m->checkpoint, &config, &options));
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
@@ -442,10 +444,12 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     TRY(bind_ends(&b));
     for (int i = 0; i < b.c->n_layers; i++)
         TRY(bind_layer(&b, i));
-    TRY(reserve(&b));
-    if (opt->draft != NULL && opt->draft->checkpoint.path != NULL)
+    if (opt->draft != NULL && draft_files_is_open(opt->draft))
         TRY(draft_open(m, opt));
-    TRY(forward_program(&m->program, m));
+    TRY(reserve(&b));
+    if (m->draft.stages.mlp.w_up.data != NULL)
+        TRY(draft_compile(m));
+    TRY(forward_program(&m->program, m, false));
     TRY(m->ops->compile(m->be, &m->program, &m->compiled));
     pack_cache_save(&m->pack_cache);
     log_debug("start: weights bound in %.3f s", clock_lap_s(&since_ns));

@@ -49,8 +49,8 @@ struct gptoss_config {
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */
     int n_stop_ids;
     /* Of the draft head that the model is opened with, whose cache is part of the pages of the full
-     * group; 0: none. */
-    int draft_kv_heads, draft_head_dim;
+     * group; 0: none. draft_width: of the widest row that one of its matrices reads. */
+    int draft_heads, draft_kv_heads, draft_head_dim, draft_width;
 };
 
 /* Reads folder/config.json, and generation_config.json if it exists. Errors contain the file, the

@@ -61,8 +61,9 @@ static const struct {
     {"rope_cache", " y wqkv[0] wqkv[1] wqkv[2] bqkv[0] bqkv[1] bqkv[2] "},
     {"decode_gemm_kernel<", " kv_rows "}, /* with the epilogue that stores keys and values */
     {"smem_resident_kernel<", " kv_rows "},
-    {"mxfp8_matmul_kernel<", " y att q units "}, /* float32 rows, which it takes as MXFP8 */
-    {"residual_rmsnorm", " h "},                 /* without the residual add */
+    {"mxfp8_matmul_kernel<",
+     " y att q units taps normed "}, /* float32 rows, which it takes as MXFP8 */
+    {"residual_rmsnorm", " h "},     /* without the residual add */
     {"topk_kernel", " y wr br "},
     {"up_kernel<", " w_down b_down h ids gates router_logits "},
     {"down_kernel<", " w_up b_up x y h br norm router_logits "},
@@ -74,9 +75,9 @@ static const struct {
      " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
     {"combine_partials", " w_up w_down b_up b_down h y ids gates units router_logits rounded "},
     {"combine", " w_up w_down b_up b_down y ids units "},
-    {"survey<", " tokens logprobs top_tokens top_logprobs tops bins "},
-    {"weigh<", " tokens logprobs top_tokens top_logprobs tops bins "},
-    {"collect", " tokens logprobs top_tokens top_logprobs tops "},
+    {"survey<", " tokens logprobs top_tokens top_logprobs tops bins ids "},
+    {"weigh<", " tokens logprobs top_tokens top_logprobs tops bins ids "},
+    {"collect", " tokens logprobs top_tokens top_logprobs tops ids "},
     {"sample<", " top_tokens top_logprobs tops bins "},
 };
 

@@ -64,6 +64,8 @@ const struct symbolic_spec models[] = {
     {.is_20b = true, .dense = DTYPE_MXFP4, .kv = DTYPE_F8, .n_layers = 2},
     {.is_20b = true, .dense = DTYPE_BF16, .kv = DTYPE_F32, .n_layers = 3},
     {.is_nano = true, .dense = DTYPE_BF16, .kv = DTYPE_F32, .n_layers = 2},
+    {.has_draft = true, .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 3},
+    {.has_draft = true, .is_nano = true, .dense = DTYPE_BF16, .kv = DTYPE_BF16, .n_layers = 2},
     {.has_float_router = true, .dense = DTYPE_MXFP4, .kv = DTYPE_F32, .n_layers = 2},
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]), N_RANDOM = 700 /* lists of a model */ };
@@ -105,14 +107,17 @@ const char *situation_text(const struct situation *at)
     return text;
 }
 
-/* The model's program, or a range of its ops. */
+/* The model's program, one of its draft head, or a range of the model's ops. */
 static const struct program *random_part(struct program *part, const struct symbolic *s,
                                          uint32_t *state)
 {
     const int first = (int)next_random(state, (uint32_t)s->program.n_ops);
+    const struct draft *d = &s->model.draft;
     const int n = 1 + (int)next_random(state, next_random(state, 2) ? 1 : 8);
 
     *part = (struct program){0};
+    if (d->first.n_ops > 0 && next_random(state, 2) > 0)
+        return next_random(state, 2) > 0 ? &d->first : &d->again;
     if (next_random(state, 3) > 0)
         return &s->program;
     assert_int_equal(program_range(part, &s->program, first,

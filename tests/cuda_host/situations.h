@@ -28,7 +28,7 @@ const char *situation_text(const struct situation *at);
 typedef void (*list_check)(const struct symbolic *s, const struct program *p,
                            const struct launch_list *list, const struct step_counts *counts,
                            const struct situation *at);
-/* Calls the check for 4,200 lists: of whole programs, and of ranges of their ops. */
+/* Calls the check for 5,600 lists: of whole programs, and of ranges of their ops. */
 void for_random_lists(list_check check, uint32_t seed);
 
 /* notes.c: what launches are noted to touch, against the addresses in their parameters. */

@@ -184,6 +184,116 @@ static void make_model(struct symbolic *s, const struct symbolic_spec *spec)
                                      .n_valid = N_VOCAB - N_NAMELESS};
 }
 
+/* ---- a draft head, of NVIDIA's v3 shape: it reads the first, the middle and the last state ---- */
+
+enum { DRAFT_STATES = 3, DRAFT_MLP = 17280, DRAFT_VOCAB = 32000 };
+
+static struct draft_activations make_draft_activations(struct symbolic *s,
+                                                       const struct draft_config *c)
+{
+    const int64_t T = SYMBOLIC_ROWS_MAX, R = SYMBOLIC_SAMPLES_MAX, S = c->n_states, n_kept = 1;
+    struct draft_activations a;
+
+#define DRAFT_ACTIVATION_MAKE(name, dtype, n_rows, n_columns)                                      \
+    a.name = tensor(s, dtype, LAYOUT_ROWS, n_rows, n_columns, 0);
+    DRAFT_ACTIVATION_LIST(DRAFT_ACTIVATION_MAKE)
+#undef DRAFT_ACTIVATION_MAKE
+    return a;
+}
+
+static void make_draft_attention(struct symbolic *s, const struct symbolic_spec *spec,
+                                 const struct shape *n)
+{
+    struct draft *d = &s->model.draft;
+    const struct draft_activations *a = &d->act;
+    const int64_t widths[3] = {n->heads * n->head_dim, n->kv_heads * n->head_dim,
+                               n->kv_heads * n->head_dim};
+
+    d->kv = tensor(s, spec->kv, LAYOUT_ROWS, N_PAGES, 2, n->kv_heads);
+    d->kv.n_dims = 5;
+    d->kv.dim[3] = PAGE_TOKENS;
+    d->kv.dim[4] = n->head_dim;
+    d->stages.attn_qkv = (struct attn_qkv_args){
+        .q = a->q, .kv = d->kv, .y = a->y, .rope = &d->rope, .kv_rows = a->kv_rows};
+    for (int k = 0; k < 3; k++)
+        d->stages.attn_qkv.wqkv[k] = matrix(s, spec->dense, widths[k], 2 * n->width);
+    d->stages.attn = (struct attn_args){.att = a->att,
+                                        .q = a->q,
+                                        .kv = d->kv,
+                                        .sinks = vector(s, DTYPE_F32, n->heads),
+                                        .scale = 0.125f};
+    d->stages.attn_out = (struct attn_out_args){.h = a->h,
+                                                .att = a->att,
+                                                .wo = matrix(s, spec->dense, n->width, widths[0]),
+                                                .n_slices = (int)n->kv_heads};
+}
+
+static void make_draft_ends(struct symbolic *s, const struct symbolic_spec *spec,
+                            const struct shape *n)
+{
+    struct draft *d = &s->model.draft;
+    const struct draft_activations *a = &d->act;
+
+    d->stages.fc =
+        (struct draft_fc_args){.f = a->f,
+                               .taps = a->taps,
+                               .norm = vector(s, DTYPE_F32, DRAFT_STATES * n->width),
+                               .w = matrix(s, spec->dense, n->width, DRAFT_STATES * n->width),
+                               .normed = a->normed,
+                               .n_norms = 1,
+                               .eps = 1e-5f};
+    d->stages.input = (struct draft_input_args){.x = a->x,
+                                                .y = a->y,
+                                                .f = a->f,
+                                                .table = s->model.embed_rmsnorm.table,
+                                                .embed_norm = vector(s, DTYPE_F32, n->width),
+                                                .hidden_norm = vector(s, DTYPE_F32, n->width),
+                                                .eps = 1e-5f};
+    d->stages.gather = (struct gather_args){.out = a->f, .x = a->x};
+    d->stages.logits = (struct logits_args){.logits = a->logits,
+                                            .y = a->normed_x,
+                                            .head = matrix(s, spec->dense, DRAFT_VOCAB, n->width)};
+    d->stages.sample = (struct sample_args){.tokens = a->tokens,
+                                            .logprobs = a->logprobs,
+                                            .logits = a->logits,
+                                            .n_valid = DRAFT_VOCAB,
+                                            .ids = vector(s, DTYPE_I32, DRAFT_VOCAB)};
+}
+
+static void make_draft(struct symbolic *s, const struct symbolic_spec *spec)
+{
+    const struct shape n = shape_of(spec);
+    struct draft *d = &s->model.draft;
+    const struct draft_activations *a = &d->act;
+
+    d->source.config = (struct draft_config){.width = (int)n.width,
+                                             .mlp_width = DRAFT_MLP,
+                                             .n_heads = (int)n.heads,
+                                             .n_kv_heads = (int)n.kv_heads,
+                                             .head_dim = (int)n.head_dim,
+                                             .draft_vocab_size = DRAFT_VOCAB,
+                                             .state_ids = {0, spec->n_layers / 2, spec->n_layers},
+                                             .n_states = DRAFT_STATES};
+    d->rope.head_dim = (int)n.head_dim;
+    d->act = make_draft_activations(s, &d->source.config);
+    make_draft_attention(s, spec, &n);
+    d->stages.attn_residual = d->stages.mlp_residual =
+        (struct residual_rmsnorm_args){.x = a->x, .y = a->normed_x, .h = a->h, .eps = 1e-5f};
+    d->stages.attn_residual.norm = vector(s, DTYPE_F32, n.width);
+    d->stages.mlp_residual.norm = vector(s, DTYPE_F32, n.width);
+    d->stages.mlp = (struct mlp_args){.h = a->h,
+                                      .y = a->normed_x,
+                                      .w_gate = matrix(s, spec->dense, DRAFT_MLP, n.width),
+                                      .w_up = matrix(s, spec->dense, DRAFT_MLP, n.width),
+                                      .w_down = matrix(s, spec->dense, n.width, DRAFT_MLP),
+                                      .units = a->units,
+                                      .ups = a->ups};
+    make_draft_ends(s, spec, &n);
+    d->source.weights.fc = d->stages.fc.w;
+    if (draft_program(&d->first, d, true) != OSP_OK || draft_program(&d->again, d, false) != OSP_OK)
+        abort();
+}
+
 struct symbolic *symbolic_new(const struct symbolic_spec *spec)
 {
     struct symbolic *s = calloc(1, sizeof(*s));
@@ -192,7 +302,9 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
         abort();
     s->next = TENSOR_FIRST;
     make_model(s, spec);
-    if (forward_program(&s->program, &s->model) != OSP_OK)
+    if (spec->has_draft)
+        make_draft(s, spec);
+    if (forward_program(&s->program, &s->model, spec->has_draft) != OSP_OK)
         abort();
     for (int w = 0; w < N_WORKSPACES; w++)
         s->workspaces.at[w] = (struct gpu_workspace){
@@ -205,6 +317,8 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
 void symbolic_free(struct symbolic *s)
 {
     program_free(&s->program);
+    program_free(&s->model.draft.first);
+    program_free(&s->model.draft.again);
     free(s);
 }
 

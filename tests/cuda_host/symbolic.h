@@ -16,6 +16,7 @@ enum {
 struct symbolic_spec {
     bool is_20b;           /* 32 experts; else 128, as gpt-oss-120b has */
     bool is_nano;          /* narrow: 8 experts, rows of 256 numbers, 8 heads of 32 */
+    bool has_draft;        /* with a draft head, which has the dense type too */
     bool has_float_router; /* float32 weights in rows: no tensor-core kernel takes them */
     enum dtype dense;      /* of attention and of the head: DTYPE_BF16 or DTYPE_MXFP4 */
     enum dtype kv;

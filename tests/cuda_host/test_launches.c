@@ -16,6 +16,13 @@
         .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2                                      \
     }
 
+#define MODEL_DRAFT                                                                                \
+    {                                                                                              \
+        .has_draft = true, .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2                   \
+    }
+
+enum { DRAFT_PROGRAM = -1 }; /* as first_op: all of the draft head's program */
+
 struct golden {
     const char *name, *title;
     struct symbolic_spec model;
@@ -111,6 +118,24 @@ static const struct golden goldens[] = {
      {SM_90A, false, {.n_decode = 1, .has_special = true}},
      0,
      0},
+    {"tapped-1",
+     "1 decode row, with a draft head",
+     MODEL_DRAFT,
+     {SM_90A, false, {.n_decode = 1}},
+     0,
+     0},
+    {"draft-1",
+     "the draft head, 1 decode row",
+     MODEL_DRAFT,
+     {SM_90A, false, {.n_decode = 1}},
+     DRAFT_PROGRAM,
+     0},
+    {"draft-8",
+     "the draft head, 8 decode rows",
+     MODEL_DRAFT,
+     {SM_90A, false, {.n_decode = 8}},
+     DRAFT_PROGRAM,
+     0},
 };
 enum { N_GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
 
@@ -118,7 +143,7 @@ static void print_golden(FILE *out, const struct golden *g)
 {
     struct symbolic *s = symbolic_new(&g->model);
     struct program part = {0};
-    const struct program *p = &s->program;
+    const struct program *p = g->first_op == DRAFT_PROGRAM ? &s->model.draft.first : &s->program;
     struct launch_list list;
     struct step_counts counts;
 

@@ -6,14 +6,15 @@ static struct tensor *tensor_at(void *args, const struct stage_field *f)
     return (struct tensor *)(void *)((char *)args + f->offset);
 }
 
-static bool is_cache(enum access access)
+/* KV pages; stage tap appends to rows. */
+static bool is_cache(const struct tensor *t, enum access access)
 {
-    return access == ACCESS_APPEND || access == ACCESS_CACHE;
+    return t->n_dims == 5 && (access == ACCESS_APPEND || access == ACCESS_CACHE);
 }
 
 static size_t bytes_of(const struct tensor *t, enum access access)
 {
-    if (!is_cache(access))
+    if (!is_cache(t, access))
         return (size_t)tensor_bytes(t);
     return (size_t)(2 * t->dim[0] * t->dim[2] * naive_side_bytes(t));
 }

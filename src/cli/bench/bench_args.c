@@ -47,9 +47,10 @@ const struct option_row BENCH_OPTIONS[] = {
     SWITCH_ROW(no_async_scheduling, "no-async-scheduling",
                "schedule a step only after the step before it has ended"),
     FLOAT_ROW(T, draft_acceptance, "draft-acceptance", NULL, 0, 1, "P",
-              "replay each answer with draft tokens that are right with probability P, without the "
-              "time of a draft model; as many are verified as pay, or all of them with "
-              "--speculative-config '{\"method\": \"ngram\", \"always\": true}'"),
+              "replay each answer with draft tokens that are right with probability P; as many are "
+              "verified as pay, or all of them with --speculative-config '{\"method\": \"ngram\", "
+              "\"always\": true}'; at the cost of a draft head with -md HEAD, of generated weights "
+              "-md dummy, which has the shape of NVIDIA's v3; else without such a cost"),
     FILE_ROW(quality_file, "quality-file", "text for --quality (default: a built-in text)"),
     TEXT_ROW(T, url, "url", NULL, "URL",
              "measure a server through /v1/chat/completions instead of the engine in this "

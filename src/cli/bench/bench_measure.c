@@ -127,6 +127,7 @@ static enum osp_status open_local(struct bench *b, const struct positional_args 
 
     TRY(draft_args_read(&drafts, &args.drafts));
     opt.speculative = drafts.speculative;
+    opt.speculative.replays = opt.draft_acceptance >= 0;
     draft_options_release(&drafts);
     if (opt.draft_acceptance >= 0 && args.options.n_draft_rows_max == 0)
         args.options.n_draft_rows_max = DRAFT_ROWS;

@@ -286,8 +286,11 @@ static void sample_one(void *ctx, int row, int worker)
         write_top_logprobs(run, row, best, log_sum);
     c.id = (int32_t *)(c.weight + c.n);
     *token = sample_is_processed(s) ? sample_processed(run, &c, z, s) : sample_from(&c, z, best, s);
-    if (*token >= 0)
-        *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
+    if (*token < 0)
+        return;
+    *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
+    if (run->a->ids.data != NULL)
+        *token = ((const int32_t *)run->a->ids.data)[*token];
 }
 
 static size_t parts_of(size_t n_logits)

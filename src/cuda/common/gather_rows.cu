@@ -6,13 +6,17 @@
  * rows. */
 #include "cuda/launch/launch.h"
 #include "cuda/launch/launch_kernel.cuh"
+#include "cuda/common/live_rows.cuh"
 #include "cuda/common/pdl.cuh"
 
 enum { THREADS = 256, FLOATS_OF_PIECE = 4 };
 
 static __global__ void __launch_bounds__(THREADS)
-    gather_rows(float *to, const float *from, const int32_t *index, int stride, int64_t n)
+    gather_rows(float *to, const float *from, const int32_t *index, int stride, int64_t n,
+                const int32_t *n_live)
 {
+    if ((int)blockIdx.x >= live_rows(n_live, (int)gridDim.x))
+        return;
     const int64_t row = blockIdx.x, source = index == NULL ? row : index[row * stride];
 
     pdl_launch_dependents();
@@ -28,7 +32,9 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 void launch_gather_rows(struct launch_list *list, float *to, const float *from,
-                        const int32_t *index, int stride, int n_rows, int64_t n)
+                        const int32_t *index, int stride, int n_rows, int64_t n,
+                        const int32_t *n_live)
 {
-    add_dependent<gather_rows>(list, (unsigned)n_rows, THREADS, 0, to, from, index, stride, n);
+    add_dependent<gather_rows>(list, (unsigned)n_rows, THREADS, 0, to, from, index, stride, n,
+                               n_live);
 }

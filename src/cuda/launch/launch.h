@@ -155,9 +155,10 @@ void launch_combine(struct launch_list *list, const struct experts_args *a,
 
 /* Copies row index[i * stride] of `from`, or row i if index is NULL, to row i of `to`. Rows have n
  * floats and are aligned to 16 bytes. `index` is an array of the batch. `to` and `from` do not
- * overlap. */
+ * overlap. n_live: as in struct matmul. */
 void launch_gather_rows(struct launch_list *list, float *to, const float *from,
-                        const int32_t *index, int stride, int n_rows, int64_t n);
+                        const int32_t *index, int stride, int n_rows, int64_t n,
+                        const int32_t *n_live);
 
 /* ---- sample.cu ---- */
 

@@ -36,17 +36,17 @@ static void begin_tail(struct fuse *f, int i)
         return;
     settle_sums(f);
     launch_gather_rows(f->list, attn.attn.q.data, out.attn_out.att.data, &samples->row, stride,
-                       f->n_rows, out.attn_out.att.dim[1]);
+                       f->n_rows, out.attn_out.att.dim[1], NULL);
     reads(f, i, &out.attn_out.att);
     writes(f, i, &attn.attn.q);
     next_launch(f);
     launch_gather_rows(f->list, qkv.attn_qkv.y.data, residual.residual_rmsnorm.x.data,
-                       &samples->row, stride, f->n_rows, residual.residual_rmsnorm.x.dim[1]);
+                       &samples->row, stride, f->n_rows, residual.residual_rmsnorm.x.dim[1], NULL);
     reads(f, i, &residual.residual_rmsnorm.x);
     writes(f, i, &qkv.attn_qkv.y);
     next_launch(f);
     launch_gather_rows(f->list, residual.residual_rmsnorm.x.data, qkv.attn_qkv.y.data, NULL, 0,
-                       f->n_rows, residual.residual_rmsnorm.x.dim[1]);
+                       f->n_rows, residual.residual_rmsnorm.x.dim[1], NULL);
     reads(f, i, &qkv.attn_qkv.y);
     writes(f, last_writer(f, i, &residual.residual_rmsnorm.x), &residual.residual_rmsnorm.x);
     next_launch(f);
@@ -87,6 +87,16 @@ static int fuse_op(struct fuse *f, int i)
         return fuse_experts(f, i);
     case STAGE_logits:
         return fuse_logits(f, i);
+    case STAGE_tap:
+        return fuse_tap(f, i);
+    case STAGE_draft_fc:
+        return fuse_draft_fc(f, i);
+    case STAGE_draft_input:
+        return fuse_draft_input(f, i);
+    case STAGE_mlp:
+        return fuse_mlp(f, i);
+    case STAGE_gather:
+        return fuse_gather(f, i);
     default:
         return fuse_sample(f, i);
     }

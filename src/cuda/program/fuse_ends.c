@@ -112,6 +112,8 @@ static int launch_sampling(struct fuse *f, int i, const struct sample_args *a)
         return 1;
     launch_sample(f->list, &l);
     touch_sample(f, i, a, l.has_special);
+    if (a->ids.id > 0)
+        touch(f, f->list->n - 1, TOUCH_EARLY, a->ids.id, 0, 0);
     writes(f, i, &a->tokens);
     writes(f, i, &a->logprobs);
     if (l.has_special) {

@@ -337,8 +337,9 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     union stage_args next, from;
     const struct residual_rmsnorm_args *residual = residual_of(f, i, a, &next);
     const struct router_args *router = &from.router;
-    const bool is_normed_next = residual != NULL && takes_norm(f, i + 2, i + 1);
-    const bool is_qkv_next = is_normed_next && is_stage(f, i + 2, STAGE_attn_qkv);
+    const int behind = op_behind_taps(f, i + 2);
+    const bool is_normed_next = residual != NULL && takes_norm(f, behind, i + 1);
+    const bool is_qkv_next = is_normed_next && is_stage(f, behind, STAGE_attn_qkv);
     struct decode_experts p;
 
     op_args(f, router_op, &from);

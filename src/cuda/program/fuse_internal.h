@@ -59,6 +59,14 @@ static inline bool is_stage(const struct fuse *f, int i, enum stage stage)
     return op_at(f, i) != NULL && op_at(f, i)->stage == stage;
 }
 
+/* Op i, or the first op behind it that is no tap: taps read x and change nothing. */
+static inline int op_behind_taps(const struct fuse *f, int i)
+{
+    while (is_stage(f, i, STAGE_tap))
+        i++;
+    return i;
+}
+
 /* The arguments of op i; in the tail, with its rows in place of the batch's. */
 void op_args(const struct fuse *f, int i, union stage_args *out);
 /* The last op before op i that writes the tensor; -1: none. */
@@ -145,6 +153,13 @@ int fuse_router(struct fuse *f, int i);
 int fuse_experts(struct fuse *f, int i); /* may include the residual */
 int fuse_logits(struct fuse *f, int i);
 int fuse_sample(struct fuse *f, int i);
+
+/* fuse_draft.c: stages of draft heads. */
+int fuse_tap(struct fuse *f, int i);
+int fuse_draft_fc(struct fuse *f, int i);
+int fuse_draft_input(struct fuse *f, int i);
+int fuse_mlp(struct fuse *f, int i);
+int fuse_gather(struct fuse *f, int i);
 
 /* fuse_qkv.c: the rows of y for a kernel that can norm its inputs: y itself, or x whose deferred
  * norm they are; and the notes of what such a kernel touches. */

@@ -209,9 +209,12 @@ static bool launch_decode(struct fuse *f, const struct matmul *m, struct decode_
 bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matmul *m)
 {
     struct decode_gemm p = decode_gemm_of(m);
-    const enum kernel kernel =
+    enum kernel kernel =
         tuning_row_of(f, STAGE_attn_qkv, format_of(&m->w[0]), PHASE_DECODE, m->n_tokens)->kernel;
     enum workspace from;
+
+    if (kernel == KERNEL_DECODE_QKV && !is_fused_width(a->y.dim[1]))
+        kernel = KERNEL_DECODE_GEMM; /* rows of a draft head: too wide for that kernel */
 
     if (!is_decode(f) || (a->kv.dtype != DTYPE_BF16 && a->kv.dtype != DTYPE_F32) ||
         a->kv.dim[4] != DECODE_HEAD_WIDTH || m->w[1].dtype != m->w[0].dtype ||

@@ -32,7 +32,7 @@ static bool is_left_out(const struct check *c, int op, int tensor)
 {
     const struct program_op *o = &c->p->ops[op];
 
-    if (o->stage == STAGE_logits)
+    if (o->stage == STAGE_logits || o->stage == STAGE_gather)
         return c->counts->n_samples == 0;
     if (o->stage == STAGE_sample) /* only special samples edit logits or ask for likely tokens */
         return c->counts->n_samples == 0 ||

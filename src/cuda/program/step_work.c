@@ -56,6 +56,36 @@ static void add_experts(struct work_rates *r, enum work_per per, const struct ex
     add(r, per, 4 * (double)a->h.dim[1] * (n_ranks + 1), 2 * (up + down) * n_ranks);
 }
 
+/* The stages of draft heads. */
+static void add_draft_op(struct work_rates *r, enum stage stage, const union stage_args *args,
+                         enum work_per once, enum work_per per)
+{
+    double n;
+
+    switch (stage) {
+    case STAGE_tap:
+        add(r, per, 8 * (double)args->tap.x.dim[1], 0);
+        break;
+    case STAGE_draft_fc:
+        add_matmul(r, once, per, &args->draft_fc.w);
+        break;
+    case STAGE_draft_input:
+        n = (double)args->draft_input.x.dim[1];
+        add(r, per, n * (args->draft_input.table.dtype == DTYPE_F32 ? 20 : 18), 8 * n);
+        break;
+    case STAGE_mlp:
+        add_matmul(r, once, per, &args->mlp.w_gate);
+        add_matmul(r, once, per, &args->mlp.w_up);
+        add_matmul(r, once, per, &args->mlp.w_down);
+        break;
+    case STAGE_gather:
+        add(r, WORK_PER_SAMPLE, 8 * (double)args->gather.x.dim[1], 0);
+        break;
+    default:
+        break;
+    }
+}
+
 static void add_op(struct work_rates *r, const struct program_op *op, const union stage_args *args)
 {
     const bool is_tail = op->rows == ROWS_SAMPLED;
@@ -93,9 +123,12 @@ static void add_op(struct work_rates *r, const struct program_op *op, const unio
     case STAGE_logits:
         add_matmul(r, WORK_PER_SAMPLING, WORK_PER_SAMPLE, &args->logits.head);
         break;
-    default:
+    case STAGE_sample:
         n = (double)args->sample.logits.dim[1];
         add(r, WORK_PER_SAMPLE, 4 * n, 2 * n);
+        break;
+    default:
+        add_draft_op(r, op->stage, args, once, per);
         break;
     }
 }

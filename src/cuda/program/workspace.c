@@ -89,6 +89,12 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* The widest row that a matrix, other than the experts', reads. */
+static int64_t row_width(const struct step_shape *s)
+{
+    return larger(larger(s->width, s->q_width), larger(s->draft_width, s->draft_q_width));
+}
+
 static int64_t entries_of(const struct step_shape *s)
 {
     return s->counts.n_rows * s->n_active;
@@ -111,7 +117,7 @@ static int64_t workspace_bytes_sampled(const struct step_shape *s)
 
 static int64_t workspace_bytes_cos_sin(const struct step_shape *s)
 {
-    return cos_sin_bytes(s->counts.n_rows, s->head_dim);
+    return cos_sin_bytes(s->counts.n_rows, larger(s->head_dim, s->draft_head_dim));
 }
 
 static int64_t workspace_bytes_lists(const struct step_shape *s)
@@ -123,7 +129,7 @@ static int64_t workspace_bytes_lists(const struct step_shape *s)
 static int64_t workspace_bytes_operand(const struct step_shape *s)
 {
     const int64_t n_rows = operand_rows(s->counts.n_rows);
-    const int64_t product = operand_bytes(n_rows, larger(s->width, s->q_width), ROUNDS_TO_F16);
+    const int64_t product = operand_bytes(n_rows, row_width(s), ROUNDS_TO_F16);
     const int64_t router = operand_bytes(n_rows, s->width, ROUNDS_TO_3_BF16);
 
     return larger(larger(product, router), operand_bytes(rows_listed(s), s->width, ROUNDS_TO_F16));
@@ -141,13 +147,15 @@ static int64_t workspace_bytes_tiles(const struct step_shape *s)
 
 static int64_t workspace_bytes_mxfp8(const struct step_shape *s)
 {
-    return gpu_option_can_be_mxfp8(&s->device_options) ? mxfp8_bytes(s->counts.n_rows, s->width)
-                                                       : 0;
+    return gpu_option_can_be_mxfp8(&s->device_options)
+               ? mxfp8_bytes(s->counts.n_rows, larger(s->width, s->draft_width))
+               : 0;
 }
 
 static int64_t workspace_bytes_partials(const struct step_shape *s)
 {
-    const bool is_plain = s->kv_dtype == DTYPE_F32 || s->head_dim != ATTN_HEAD_DIM;
+    const bool is_plain = s->kv_dtype == DTYPE_F32 || s->head_dim != ATTN_HEAD_DIM ||
+                          (s->draft_width > 0 && s->draft_head_dim != ATTN_HEAD_DIM);
 
     return is_plain ? ATTN_PARTIALS_BYTES_MAX : 0;
 }
@@ -177,8 +185,7 @@ static int64_t workspace_bytes_bins(const struct step_shape *s)
 
 static int64_t workspace_bytes_rounded(const struct step_shape *s)
 {
-    return rounded_rows_bytes(larger(s->counts.n_seqs, s->counts.n_samples),
-                              larger(s->width, s->q_width));
+    return rounded_rows_bytes(larger(s->counts.n_seqs, s->counts.n_samples), row_width(s));
 }
 
 static int64_t workspace_bytes_jobs(const struct step_shape *s)
@@ -280,6 +287,17 @@ static void add_stage(struct step_shape *s, enum stage stage, const union stage_
         break;
     case STAGE_logits:
         s->width = larger(s->width, args->logits.y.dim[1]);
+        break;
+    case STAGE_draft_fc:
+        s->draft_width = larger(s->draft_width, args->draft_fc.taps.dim[1]);
+        break;
+    case STAGE_draft_input:
+        s->draft_width = larger(s->draft_width, args->draft_input.y.dim[1]);
+        break;
+    case STAGE_mlp:
+        s->draft_width = larger(s->draft_width, args->mlp.units.dim[1]);
+        s->draft_width = larger(s->draft_width, args->mlp.y.dim[1]);
+        s->draft_head_dim = s->head_dim; /* of the same program */
         break;
     default:
         break;

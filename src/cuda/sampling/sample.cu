@@ -200,6 +200,8 @@ static __device__ void write_result(const struct sample_args &a, int token, floa
 {
     if (threadIdx.x != 0)
         return;
+    if (token >= 0 && a.ids.data != NULL)
+        token = ((const int32_t *)a.ids.data)[token];
     ((int32_t *)a.tokens.data)[blockIdx.x] = token;
     ((float *)a.logprobs.data)[blockIdx.x] = logprob;
 }

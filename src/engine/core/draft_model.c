@@ -8,6 +8,7 @@
 #include "base/memory.h"
 
 static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
+enum { FIRST_RUNS = 4 };
 
 /* The places of one request. */
 struct draft_places {
@@ -18,6 +19,8 @@ struct draft_places {
 struct draft_model {
     struct model *model;
     int n_seqs_max, n_rows_max;
+    int n_decode_max; /* rows of a batch that the device takes as decode rows */
+    bool is_pipelined;
     int n_kept_max;              /* states of a request that wait */
     struct draft_places *places; /* (n_seqs_max) */
     uint64_t n_steps;
@@ -27,6 +30,7 @@ struct draft_model {
     int n_segments, n_rows, n_pages;
     int32_t *tokens;   /* (n_seqs_max) */
     double pass_ns[2]; /* the first guess, later ones */
+    int n_timed;       /* runs in them */
 };
 
 /* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */
@@ -55,7 +59,9 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     enum osp_status st;
 
     d->model = model;
+    d->is_pipelined = model_draft_is_pipelined(model);
     d->n_seqs_max = limits->n_seqs_max;
+    d->n_decode_max = limits->n_seqs_max + limits->n_draft_rows_max;
     d->n_rows_max = limits->n_batch_tokens_max;
     d->n_kept_max = d->n_rows_max < DRAFT_KEPT_MAX ? d->n_rows_max : (int)DRAFT_KEPT_MAX;
     TRY(mem_try_array(&d->places, n, sizeof *d->places, "states for a draft head"));
@@ -87,7 +93,14 @@ static void *writable(struct batch *b, int32_t offset)
     return (char *)b + offset;
 }
 
-static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, int row)
+/* A few rows with guesses are decode rows, whose kernels are faster. Bits do not matter. */
+static enum phase phase_of(const struct draft_model *d, const struct draft_segment *s)
+{
+    return s->sampled != NULL && d->n_rows <= d->n_decode_max ? PHASE_DECODE : PHASE_PREFILL;
+}
+
+static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, int row,
+                      enum phase phase)
 {
     int32_t *tokens = writable(b, b->offset_tokens), *positions = writable(b, b->offset_positions);
     int32_t *seqs = writable(b, b->offset_row_seq), *phases = writable(b, b->offset_phases);
@@ -96,7 +109,7 @@ static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, i
         tokens[row + i] = s->tokens != NULL ? s->tokens[s->first + i + 1] : s->token;
         positions[row + i] = s->first + i;
         seqs[row + i] = seq;
-        phases[row + i] = s->sampled != NULL ? PHASE_DECODE : PHASE_PREFILL;
+        phases[row + i] = phase;
     }
 }
 
@@ -145,7 +158,7 @@ static struct batch *lay_out(struct draft_model *d)
     for (int i = 0; i < d->n_segments; i++) {
         const struct draft_segment *s = &d->segments[i];
 
-        fill_rows(b, s, i, row);
+        fill_rows(b, s, i, row, phase_of(d, s));
         fill_seq(b, s, i, row, page);
         if (s->sampled != NULL)
             fill_sample(b, s, row, &n_samples);
@@ -163,10 +176,13 @@ static void clear(struct draft_model *d)
 /* Runs what was collected, from states of the target. */
 static enum osp_status run_collected(struct draft_model *d)
 {
+    uint64_t ticket;
     enum osp_status st = OSP_OK;
 
-    if (d->n_rows > 0)
-        TRY(model_draft_run(d->model, lay_out(d)));
+    if (d->n_rows > 0) {
+        TRY(model_draft_run(d->model, lay_out(d), &ticket));
+        TRY(model_draft_tokens(d->model, ticket, 0, NULL));
+    }
     clear(d);
 out:
     return st;
@@ -377,12 +393,22 @@ static struct draft_segment segment_of(const struct draft_request *w, int n_gues
                                   .n_guessed = n_guessed};
 }
 
-static void note_time(struct draft_model *d, bool is_first, uint64_t begin_ns, int n_seqs)
+/* n_passes passes have run, for n_seqs requests: the means of both kinds move in proportion. The
+ * first runs may build graphs, and are replaced. */
+static void note_time(struct draft_model *d, int n_passes, uint64_t begin_ns, int n_seqs)
 {
-    double *mean = &d->pass_ns[!is_first];
     const double ns = (double)(clock_ns() - begin_ns) / n_seqs;
+    const double expected_ns = d->pass_ns[0] + (n_passes - 1) * d->pass_ns[1];
+    const double weight = d->n_timed < FIRST_RUNS ? 1 : NEWEST_WEIGHT;
 
-    *mean += (*mean == 0 ? 1 : NEWEST_WEIGHT) * (ns - *mean);
+    d->n_timed++;
+    if (d->pass_ns[1] == 0 || expected_ns == 0) {
+        d->pass_ns[0] = d->pass_ns[1] = ns / n_passes;
+        return;
+    }
+    d->pass_ns[0] *= 1 + weight * (ns / expected_ns - 1);
+    if (n_passes > 1)
+        d->pass_ns[1] *= 1 + weight * (ns / expected_ns - 1);
 }
 
 /* Keeps only the last state of what waited, which is stored now. */
@@ -400,77 +426,133 @@ out:
     return st;
 }
 
-static enum osp_status guess_first(struct draft_model *d, struct draft_request *list, int n)
+/* Starts the pass that gives the first guess of each request. */
+static enum osp_status start_first(struct draft_model *d, struct draft_request *const *at, int n,
+                                   uint64_t *ticket)
 {
-    const uint64_t begin_ns = clock_ns();
     enum osp_status st = OSP_OK;
 
     for (int i = 0; i < n; i++) {
-        const struct draft_progress *p = list[i].progress;
+        const struct draft_progress *p = at[i]->progress;
         const int last = p->first_kept + p->n_kept - 1;
-        struct draft_segment s = segment_of(&list[i], 0);
+        struct draft_segment s = segment_of(at[i], 0);
 
-        s.tokens = list[i].q->tokens;
+        s.tokens = at[i]->q->tokens;
         TRY(collect_kept(d, p, s, p->n_stored < last ? p->n_stored : last));
     }
     assert(d->n_segments == n);
-    TRY(run_collected(d));
-    TRY(model_draft_tokens(d->model, n, d->tokens));
-    for (int i = 0; i < n; i++)
-        TRY(keep_last(d, list[i].progress));
-    note_time(d, true, begin_ns, n);
-out:
-    return st;
-}
-
-/* The guess of a request, unless there is none; whether it goes on, behind `depth` guesses. */
-static bool accept_guess(struct draft_request *w, int32_t token, int depth)
-{
-    const int position = w->q->n_tokens - 2 + depth;
-
-    if (token < 0)
-        return false;
-    w->tokens[w->n++] = token;
-    return depth < w->n_max && position < page_list_end(&w->q->pages[GROUP_FULL]);
-}
-
-/* One pass over the requests in `at`, (n), which have `depth` guesses each. */
-static enum osp_status guess_again(struct draft_model *d, struct draft_request *const *at, int n,
-                                   int depth)
-{
-    const uint64_t begin_ns = clock_ns();
-    enum osp_status st;
-
-    for (int i = 0; i < n; i++) {
-        struct draft_segment s = segment_of(at[i], depth);
-
-        s.token = at[i]->tokens[depth - 1];
-        s.first = at[i]->q->n_tokens - 2 + depth;
-        s.n_rows = 1;
-        collect(d, &s);
-    }
-    TRY(model_draft_again(d->model, lay_out(d)));
-    TRY(model_draft_tokens(d->model, n, d->tokens));
-    note_time(d, false, begin_ns, n);
+    TRY(model_draft_run(d->model, lay_out(d), ticket));
 out:
     clear(d);
     return st;
 }
 
-/* The requests whose last guess goes on move to the front, with their states. */
-static enum osp_status next_depth(struct draft_model *d, struct draft_request **at, int *n,
-                                  int depth)
+/* Starts the pass behind `depth` guesses of the first n requests. A device that is pipelined takes
+ * the last guess from the pass before, whose ticket *ticket is. */
+static enum osp_status start_again(struct draft_model *d, struct draft_request *const *at, int n,
+                                   int depth, uint64_t *ticket)
 {
-    int n_left = 0;
-    enum osp_status st = OSP_OK;
+    struct batch *b;
+    enum osp_status st;
 
-    for (int i = 0; i < *n; i++)
-        if (accept_guess(at[i], d->tokens[i], depth)) {
-            TRY(model_draft_move(d->model, i, n_left));
-            at[n_left++] = at[i];
-        }
-    *n = n_left;
+    for (int i = 0; i < n; i++) {
+        struct draft_segment s = segment_of(at[i], depth);
+
+        s.token = d->is_pipelined ? batch_token_sampled(i) : d->tokens[i] < 0 ? 0 : d->tokens[i];
+        s.first = at[i]->q->n_tokens - 2 + depth;
+        s.n_rows = 1;
+        collect(d, &s);
+    }
+    b = lay_out(d);
+    b->tokens_ticket = *ticket;
+    TRY(model_draft_again(d->model, b, ticket));
 out:
+    clear(d);
+    return st;
+}
+
+/* The guesses of a pass of the first n requests, which have `depth` guesses each, but for those
+ * that could not be sampled: these end. */
+static enum osp_status take_guesses(struct draft_model *d, struct draft_request *const *at, int n,
+                                    int depth, uint64_t ticket)
+{
+    enum osp_status st;
+
+    TRY(model_draft_tokens(d->model, ticket, n, d->tokens));
+    for (int i = 0; i < n; i++)
+        if (at[i]->n == depth && d->tokens[i] >= 0)
+            at[i]->tokens[at[i]->n++] = d->tokens[i];
+out:
+    return st;
+}
+
+/* Guesses that a request can have: the position of each but the first is in a page of its own. */
+static int n_guesses(const struct draft_request *w)
+{
+    const int n_more = page_list_end(&w->q->pages[GROUP_FULL]) - (w->q->n_tokens - 1);
+
+    return n_more < 0 ? 1 : n_more + 1 < w->n_max ? n_more + 1 : w->n_max;
+}
+
+/* Those with more guesses come first, so that each pass has the first rows of the one before. */
+static void order(struct draft_request **at, struct draft_request *list, int n)
+{
+    int i = 0;
+
+    for (int depth = DRAFTS_MAX; depth > 0; depth--)
+        for (int k = 0; k < n; k++)
+            if (n_guesses(&list[k]) == depth)
+                at[i++] = &list[k];
+    assert(i == n);
+}
+
+static int n_deeper(struct draft_request *const *at, int n, int depth)
+{
+    while (n > 0 && n_guesses(at[n - 1]) <= depth)
+        n--;
+    return n;
+}
+
+/* All passes. On a device that is pipelined each one starts before the guesses of the one before
+ * are read, so that the device does not wait for the host. */
+static enum osp_status run_passes(struct draft_model *d, struct draft_request *const *at, int n)
+{
+    uint64_t ticket, next;
+    enum osp_status st;
+
+    TRY(start_first(d, at, n, &ticket));
+    for (int depth = 0; n > 0; depth++) {
+        const int n_next = n_deeper(at, n, depth + 1);
+
+        next = ticket;
+        if (n_next > 0 && d->is_pipelined)
+            TRY(start_again(d, at, n_next, depth + 1, &next));
+        TRY(take_guesses(d, at, n, depth, ticket));
+        if (n_next > 0 && !d->is_pipelined)
+            TRY(start_again(d, at, n_next, depth + 1, &next));
+        ticket = next;
+        n = n_next;
+    }
+out:
+    return st;
+}
+
+static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n)
+{
+    struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
+    const uint64_t begin_ns = clock_ns();
+    enum osp_status st;
+
+    for (int i = 0; i < n; i++)
+        list[i].n = 0;
+    order(at, list, n);
+    TRY(run_passes(d, at, n));
+    note_time(d, n_guesses(at[0]), begin_ns, n);
+    for (int i = 0; i < n; i++)
+        TRY(keep_last(d, list[i].progress));
+out:
+    free(at);
+    clear(d);
     return st;
 }
 
@@ -482,28 +564,6 @@ static int n_at_once(const struct draft_model *d, const struct draft_request *li
     while (i < n && i < d->n_seqs_max && n_rows + list[i].progress->n_kept <= d->n_rows_max)
         n_rows += list[i++].progress->n_kept;
     return i;
-}
-
-static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n)
-{
-    struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
-    int depth = 1, n_open = n;
-    enum osp_status st;
-
-    for (int i = 0; i < n; i++) {
-        at[i] = &list[i];
-        list[i].n = 0;
-    }
-    TRY(guess_first(d, list, n));
-    TRY(next_depth(d, at, &n_open, depth));
-    while (n_open > 0) {
-        TRY(guess_again(d, at, n_open, depth));
-        TRY(next_depth(d, at, &n_open, ++depth));
-    }
-out:
-    free(at);
-    clear(d);
-    return st;
 }
 
 enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n)

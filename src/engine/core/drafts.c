@@ -17,7 +17,10 @@ enum {
     /* A draft model's guesses cost time, so they are made to be verified; and after so many tokens
      * without them, PROBE_DRAFTS are made to see whether they would be right. */
     PROBE_TOKENS = 64,
-    PROBE_DRAFTS = 2
+    PROBE_DRAFTS = 2,
+    /* A request whose drafts have not been verified for so many tokens is no longer followed, when
+     * that has cost more than it may. */
+    UNPAID_TOKENS = 128
 };
 
 static int min_int(int a, int b)
@@ -96,6 +99,16 @@ static bool has_drafters(const struct request_drafts *d)
     return false;
 }
 
+/* What the draft head will guess next, in a replay. */
+static void propose_replay(struct request_drafts *d, const struct seq *q)
+{
+    struct drafter *replay = d->drafters[DRAFT_PREDICTION];
+
+    d->n = 0;
+    d->at = q->n_tokens;
+    d->n_replay = replay->ops->propose(replay, q->tokens, q->n_tokens, d->replay, OSP_DRAFTS_MAX);
+}
+
 /* The first drafter that has at least tokens_min drafts proposes; the others keep up. */
 static void propose(const struct engine_drafts *e, struct request_drafts *d, const struct seq *q)
 {
@@ -134,7 +147,10 @@ static void keep_up(struct osp_engine *e, struct osp_request *r)
         return;
     if (!d->is_begun)
         begin(&e->drafts, d);
-    propose(&e->drafts, d, &r->seq);
+    if (e->drafts.options.replays && d->drafters[DRAFT_PREDICTION] != NULL)
+        propose_replay(d, &r->seq);
+    else
+        propose(&e->drafts, d, &r->seq);
 }
 
 /* ---- what a step can verify ---- */
@@ -174,7 +190,7 @@ static int n_to_guess(const struct osp_engine *e, const struct osp_request *r)
     const struct seq *q = &r->seq;
     const int n = min_int(e->drafts.options.tokens_max, sched_drafts_max(e->sched, q));
 
-    if (!r->drafts.has_model || seq_needs_mask(q) || n < 1 || n < e->drafts.options.tokens_min)
+    if (!r->drafts.is_followed || seq_needs_mask(q) || n < 1 || n < e->drafts.options.tokens_min)
         return 0;
     if (r->grammar != NULL && !answer_grammar_is_free(r->grammar))
         return 0;
@@ -261,11 +277,13 @@ static void add_draft_request(struct engine_drafts *d, int i, int *n_requests)
             (struct draft_request){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
 }
 
-static void take_guesses(const struct draft_request *w)
+static void take_guesses(const struct draft_request *w, bool is_replay)
 {
     struct osp_request *r = w->q->owner;
 
     memcpy(r->drafts.tokens, w->tokens, (size_t)w->n * sizeof *w->tokens);
+    for (int i = 0; is_replay && i < w->n && i < r->drafts.n_replay; i++)
+        r->drafts.tokens[i] = r->drafts.replay[i];
     r->drafts.n = w->n;
     r->drafts.model_at = w->q->n_tokens;
 }
@@ -278,13 +296,15 @@ static enum osp_status guess(struct osp_engine *e)
     int n = 0;
     enum osp_status st = OSP_OK;
 
+    if (sched_next(e->sched)->is_sent) /* the device is busy: the next step has no guesses */
+        return OSP_OK;
     for (int i = 0; i < d->n_candidates; i++)
         add_draft_request(d, i, &n);
     if (n == 0)
         return OSP_OK;
     TRY(draft_model_guess(d->model, d->requests, n));
     for (int i = 0; i < n; i++)
-        take_guesses(&d->requests[i]);
+        take_guesses(&d->requests[i], d->options.replays);
     for (int i = 0; i < d->n_candidates; i++)
         if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
             d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));
@@ -319,9 +339,46 @@ out:
 
 enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r)
 {
-    if (e->drafts.model == NULL || sched_in_flight(e->sched) != NULL)
+    if (!r->drafts.is_followed || sched_in_flight(e->sched) != NULL)
         return OSP_OK;
     return draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq);
+}
+
+/* ---- following the target ---- */
+
+/* Whether the head follows the chunk's request: decided with its first rows. */
+static bool is_followed(struct osp_engine *e, const struct step_chunk *chunk)
+{
+    struct request_drafts *d;
+
+    if (chunk->seq == NULL || e->drafts.model == NULL)
+        return false;
+    d = &((struct osp_request *)chunk->seq->owner)->drafts;
+    if (d->has_model && !d->is_decided) {
+        d->is_decided = true;
+        d->is_followed = e->drafts.options.always || draft_control_may_follow(&e->drafts.control);
+        d->paid_at = chunk->seq->n_tokens;
+    }
+    return d->is_followed;
+}
+
+bool drafts_follow(struct osp_engine *e, const struct step_plan *plan)
+{
+    bool is_needed = false;
+
+    for (int i = 0; i < plan->n_chunks; i++)
+        is_needed = is_followed(e, &plan->chunks[i]) || is_needed; /* decides for each of them */
+    return is_needed;
+}
+
+/* The head has cost too much, and the request's share of it did not pay. */
+static void stop_following(struct osp_engine *e, struct request_drafts *d, const struct seq *q)
+{
+    if (e->drafts.options.always || draft_control_may_follow(&e->drafts.control) ||
+        q->n_tokens - d->paid_at <= UNPAID_TOKENS)
+        return;
+    d->is_followed = false;
+    d->progress = (struct draft_progress){.place = 0};
 }
 
 /* The draft head follows the target: the batch of the step is still there. */
@@ -329,13 +386,18 @@ static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan
 {
     struct engine_drafts *d = &e->drafts;
     const uint64_t begin_ns = clock_ns();
+    int n_followed = 0;
     enum osp_status st;
 
     for (int i = 0; i < plan->n_chunks; i++) {
-        struct osp_request *r = plan->chunks[i].seq != NULL ? plan->chunks[i].seq->owner : NULL;
+        const bool has_head = is_followed(e, &plan->chunks[i]);
+        struct osp_request *r = has_head ? plan->chunks[i].seq->owner : NULL;
 
-        d->progress[i] = r != NULL ? &r->drafts.progress : NULL;
+        d->progress[i] = has_head ? &r->drafts.progress : NULL;
+        n_followed += has_head;
     }
+    if (n_followed == 0)
+        return OSP_OK;
     for (int i = 0; i < sched_n_running(e->sched); i++) {
         const struct osp_request *r = sched_running(e->sched, i)->owner;
 
@@ -386,8 +448,22 @@ static void observe_chunk(struct osp_engine *e, const struct step_chunk *chunk)
         compare(&e->drafts, d, q->tokens + d->at, chunk->n_new);
     if (chunk->n_drafts > 0)
         count(&e->drafts, d, chunk->n_drafts, chunk->n_new - 1);
+    if (chunk->n_drafts > 0 && d->source == DRAFT_EAGLE3)
+        d->paid_at = q->n_tokens;
+    if (d->is_followed)
+        stop_following(e, d, q);
     if (q->state != SEQ_ENDED)
         keep_up(e, r);
+}
+
+/* For a head that reads the last layer, a prefill step computes this layer for all its rows, not
+ * only for those that are sampled. */
+static double rows_of_last_layer_ns(struct osp_engine *e, const struct step_plan *plan)
+{
+    if (plan->n_prefill_rows == 0 || e->drafts.model == NULL || !drafts_follow(e, plan) ||
+        !model_draft_reads_last_layer(e->model->model))
+        return 0;
+    return (double)e->step_ns / model_config(e->model->model)->n_layers;
 }
 
 /* The interval between the results of two steps: with drafts the device waits for the host. */
@@ -398,6 +474,9 @@ static void measure(struct osp_engine *e, const struct step_plan *plan)
     struct draft_step step = {.n_draft_rows = plan->n_draft_rows};
 
     d->results_ns = e->results_ns;
+    draft_control_follow(&d->control,
+                         (double)(before_ns > 0 ? e->results_ns - before_ns : e->step_ns),
+                         (double)d->other_ns + rows_of_last_layer_ns(e, plan));
     if (plan->n_prefill_rows > 0 || before_ns == 0)
         return;
     for (int i = 0; i < plan->n_chunks; i++)

@@ -22,10 +22,16 @@ struct request_drafts {
      * compared with the tokens that come even if no step verifies it. */
     int32_t tokens[DRAFTS_MAX]; /* (n) */
     int n, at;
+    int32_t replay[DRAFTS_MAX]; /* (n_replay), with osp_speculative.replays */
+    int n_replay;
     enum draft_source source;
-    struct draft_progress progress;                   /* of the draft head */
-    bool has_model;                                   /* the draft head guesses for this request */
-    int model_at;                                     /* tokens of the sequence when it last did */
+    struct draft_progress progress; /* of the draft head */
+    bool has_model;                 /* the engine has a draft head, and this request may use it */
+    /* The head follows a request from its first rows on, or not at all; a request that it does not
+     * follow has no guesses. */
+    bool is_decided, is_followed;
+    int model_at,
+        paid_at; /* tokens when the head last guessed, and when its drafts were verified */
     int n_accepted_prediction, n_rejected_prediction; /* verified drafts of the prediction */
 };
 
@@ -61,6 +67,9 @@ void request_drafts_release(struct request_drafts *d);
 /* No step is in flight: chooses the drafts of the next step, or, if that was sent, whether the step
  * after it is worth planning only when its drafts are known. A failure is the device's. */
 CHECKED enum osp_status drafts_make(struct osp_engine *e);
+/* Whether the draft head follows a request of the plan, and needs the states of its step. The step
+ * behind it, which replaces them, is sent when they have been read. */
+bool drafts_follow(struct osp_engine *e, const struct step_plan *plan);
 /* A request will leave between two steps. A failure is the device's. */
 CHECKED enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r);
 /* The step of that plan was committed. A failure is the device's. */

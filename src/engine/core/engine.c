@@ -278,7 +278,8 @@ static bool plan_ahead(struct osp_engine *e)
     struct batch *b;
     enum osp_status status;
 
-    if (e->drafts.is_wanted || sched_plan(e->sched, clock_ns())->n_chunks == 0)
+    if (e->drafts.is_wanted || drafts_follow(e, sched_in_flight(e->sched)) ||
+        sched_plan(e->sched, clock_ns())->n_chunks == 0)
         return true;
     b = sched_batch(e->sched, e->batch_memory);
     if (e->depth < DEPTH_QUEUED || !sched_can_send(e->sched))

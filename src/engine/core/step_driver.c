@@ -31,13 +31,16 @@ out:
     return st;
 }
 
-/* All ranks run the batch; rank 0 has the results. */
-static enum osp_status run_step(struct osp_engine *e, const struct batch *b, uint64_t *ticket)
+/* All ranks run the batch of the plan; rank 0 has the results. */
+static enum osp_status run_step(struct osp_engine *e, const struct step_plan *plan,
+                                const struct batch *b, uint64_t *ticket)
 {
     struct rank_leader *ranks = e->model->ranks;
     const uint64_t begin_ns = clock_ns();
     enum osp_status st;
 
+    if (drafts_follow(e, plan))
+        return model_step_tapped(e->model->model, b, ticket);
     if (ranks == NULL)
         return model_step(e->model->model, b, ticket);
     TRY(rank_leader_send(ranks, RANK_STEP, b, (size_t)b->size_bytes));
@@ -57,7 +60,7 @@ enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan)
     }
     TRY(move_pages(e, plan));
     if (plan->n_chunks > 0)
-        TRY(run_step(e, sched_batch(e->sched, e->batch_memory), &e->ticket));
+        TRY(run_step(e, plan, sched_batch(e->sched, e->batch_memory), &e->ticket));
 out:
     return st;
 }
@@ -67,7 +70,7 @@ enum osp_status step_send(struct osp_engine *e, struct batch *b)
     enum osp_status st;
 
     b->tokens_ticket = e->ticket;
-    TRY(run_step(e, b, &e->next_ticket));
+    TRY(run_step(e, sched_next(e->sched), b, &e->next_ticket));
     sched_mark_sent(e->sched);
 out:
     return st;

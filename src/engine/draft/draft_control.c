@@ -6,6 +6,7 @@ static const double NEWEST_WEIGHT = 0.125; /* of a new sample in the mean of a c
 static const double OUTLIER_FACTOR =
     1.5; /* more than the mean times this is something else's time */
 static const double BALANCE_STEPS_MAX = 4; /* steps without drafts that earlier gains may pay for */
+static const double HEAD_NS_MAX = 1e8;     /* that gains of the head may pay for later */
 static const int64_t STEPS_KNOWN = 4096; /* a class not measured for so many steps is tried again */
 static const double TRY_GAIN_MIN = 0.1;  /* tokens, of all, that a trial must promise */
 static const double CHOICE_GAIN_MIN = 1.04; /* below it the measured times do not tell */
@@ -97,10 +98,24 @@ void draft_control_step(struct draft_control *c, const struct draft_step *step)
     c->n_in_row = step->n_draft_rows > 0 ? c->n_in_row + 1 : 0;
     add_cost(c, step->n_seqs + step->n_draft_rows, own_ns(step));
     c->balance_ns += DRAFT_LOSS_SHARE * step->ns;
+    if (step->guess_ns > 0)
+        c->head_ns += gain_of(c, step);
     if (step->n_draft_rows > 0 || step->guess_ns > 0)
         c->balance_ns += gain_of(c, step);
     if (c->balance_ns > BALANCE_STEPS_MAX * step->ns)
         c->balance_ns = BALANCE_STEPS_MAX * step->ns;
+}
+
+void draft_control_follow(struct draft_control *c, double ns, double other_ns)
+{
+    c->head_ns += DRAFT_LOSS_SHARE * ns - other_ns;
+    if (c->head_ns > HEAD_NS_MAX)
+        c->head_ns = HEAD_NS_MAX;
+}
+
+bool draft_control_may_follow(const struct draft_control *c)
+{
+    return c->head_ns >= 0;
 }
 
 /* ---- the choice ---- */

@@ -11,7 +11,11 @@
  * difference goes to a balance, to which every step adds DRAFT_LOSS_SHARE of its time. Below zero
  * there are no drafts, and gains of earlier steps count for a few steps' time only. So whatever the
  * drafts are, they cost at most that share, and a few steps. A
- * number of rows that was not measured lately is tried only at that expense. */
+ * number of rows that was not measured lately is tried only at that expense.
+ *
+ * A draft head costs time for every token that it follows, drafts or not. This has a balance of its
+ * own, to which every step adds the same share, and the gains of the head's drafts: a request is
+ * followed only if the balance is not below zero when it begins. */
 #ifndef ENGINE_DRAFT_DRAFT_CONTROL_H
 #define ENGINE_DRAFT_DRAFT_CONTROL_H
 
@@ -34,6 +38,7 @@ struct step_cost {
 struct draft_control {
     struct step_cost costs[DRAFT_COST_CLASSES];
     double balance_ns;
+    double head_ns; /* the balance of following */
     int64_t n_steps;
     int n_in_row; /* steps with drafts, one after the other */
 };
@@ -46,6 +51,11 @@ struct draft_step {
     double other_ns; /* of a draft model, to follow the target: not part of the step */
 };
 void draft_control_step(struct draft_control *c, const struct draft_step *step);
+
+/* A step of any kind has taken ns, and following it has taken other_ns of these. */
+void draft_control_follow(struct draft_control *c, double ns, double other_ns);
+/* Whether the head may follow one more request. */
+bool draft_control_may_follow(const struct draft_control *c);
 
 /* A sequence that has drafts for the next step. */
 struct draft_candidate {
