@@ -89,8 +89,9 @@ static const struct foreign_option FOREIGN[] = {
     {"--enable-request-id-headers", FOREIGN_NONE, NULL, "every answer has X-Request-Id"},
     {"--otlp-traces-endpoint,--collect-detailed-traces", FOREIGN_ONE, NULL,
      "osprey sends no traces; /metrics and the log have the times of requests"},
-    {"--all2all-backend,--data-parallel-size-local,--data-parallel-backend", FOREIGN_ONE, NULL,
-     ONE},
+    {"--data-parallel-size-local,--data-parallel-backend", FOREIGN_ONE, NULL,
+     "the replicas of --data-parallel-size are processes of this host"},
+    {"--all2all-backend", FOREIGN_ONE, NULL, ONE},
     {"--enable-expert-parallel,--disable-custom-all-reduce,--enable-eplb,--enable-dbo",
      FOREIGN_NONE, NULL, ONE},
     {"--disable-log-requests,--enable-log-requests,--disable-log-stats,"

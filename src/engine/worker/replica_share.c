@@ -56,8 +56,10 @@ int visible_gpus(void)
     const char *at = getenv(VISIBLE);
     int n = 0;
 
-    if (at == NULL)
-        return count_gpu_files();
+    if (at == NULL) {
+        n = count_gpu_files();
+        return n > 0 ? n : -1;
+    }
     for (; *at != '\0'; at++)
         n += (n == 0) + (*at == ',');
     return n;

@@ -14,7 +14,8 @@ struct replica_share {
     int n_threads;                        /* of each rank; 0: as it is given */
 };
 
-/* GPUs that CUDA would show this process, by CUDA_VISIBLE_DEVICES, or else the device files. */
+/* GPUs that CUDA would show this process, by CUDA_VISIBLE_DEVICES, or else the device files; -1:
+ * neither tells (WSL has no such files). */
 int visible_gpus(void);
 
 /* Of replica i of n. The share must not move: `variables` points into it. */

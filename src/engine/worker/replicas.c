@@ -50,7 +50,7 @@ static enum osp_status check_gpus(const struct osp_model_options *opt)
     const int n_wanted = replicas_wanted(opt) * n_each, n_gpus = visible_gpus();
     const struct backend_ops *ops = backend_find(opt->device);
 
-    if (ops == NULL || strcmp(ops->name, "cpu") == 0 || n_wanted <= n_gpus)
+    if (ops == NULL || strcmp(ops->name, "cpu") == 0 || n_gpus < 0 || n_wanted <= n_gpus)
         return OSP_OK;
     return fail(OSP_EINVAL,
                 "data parallel size %d needs %d GPUs (%d for each replica), this process has %d: "
