@@ -35,12 +35,11 @@ TABLES = {
                     [dict(replicas=4, workload=AGENTS, apps=10, users=4 * n, seconds=180)
                      for n in (5, 10, 20, 40, 60, 80, 120)]),
     "chat-routing": (["replicas", "routing"], ["tokens_s_replica", *MS, "cache_hit"],
-                     [one for n, users, seconds in ((10, 2400, 120), (100, 16000, 45))
-                      for one in routings([0, 1, 2, 4], replicas=n, users=users, seconds=seconds)]),
+                     routings([0, 1, 2, 4], replicas=10, users=2400, seconds=120)
+                     + routings([1, 4], replicas=100, users=16000, seconds=45)),
     "agents-routing": (["replicas", "routing"], ["tokens_s_replica", *MS, "cache_hit"],
-                       [one for n, seconds in ((10, 120), (100, 45))
-                        for one in routings([0, 1, 2, 4], replicas=n, workload=AGENTS, apps=10, users=40 * n,
-                                            seconds=seconds)]),
+                       routings([0, 1, 2, 4], replicas=10, workload=AGENTS, apps=10, users=400, seconds=120)
+                       + routings([1, 4], replicas=100, workload=AGENTS, apps=10, users=4000, seconds=45)),
     "thousand": (["workload", "routing"], ["tokens_s_replica", *MS, "cache_hit"],
                  routings([0, 1, 4], replicas=1000, users=60000, seconds=24)
                  + routings([1, 4], replicas=1000, workload=AGENTS, apps=10, users=20000, seconds=18)),
