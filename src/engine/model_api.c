@@ -323,6 +323,13 @@ out:
     return st;
 }
 
+static bool is_draft_quantized(const struct osp_model *m, const struct osp_model_options *opt)
+{
+    if (opt->draft_model == NULL || opt->draft_quantization == NULL)
+        return opt->draft_model != NULL && (m->mxfp4_layers & MXFP4_QKV) != 0;
+    return strcmp(opt->draft_quantization, "mxfp4") == 0;
+}
+
 /* A worker's parent needs the config alone, and opens the files to report what is wrong with them
  * before it starts a worker; the worker opens and binds them for itself. */
 static enum osp_status open_source(struct model_source *out, struct draft_files *draft,
@@ -342,6 +349,8 @@ static enum osp_status open_source(struct model_source *out, struct draft_files 
                  "model (method ngram works with ranks), or use one rank"));
     if (opt->draft_model != NULL)
         TRY(open_draft(draft, opt->draft_model, &out->checkpoint.config));
+    if (is_draft_quantized(m, opt) && !m->is_in_worker)
+        TRY(draft_files_quantize(draft, opt->n_threads));
     if (!m->is_in_worker)
         TRY(plan_source(m, opt, out, draft));
 out:

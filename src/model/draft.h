@@ -24,6 +24,9 @@ struct draft_files {
  * draft_config.h and draft_weights.h. */
 CHECKED enum osp_status draft_files_open(struct draft_files *out, const char *path,
                                          struct gptoss_config *target);
+/* Makes the head's BF16 matrices MXFP4. n_threads: 0 = all usable. OSP_EFORMAT: a value is not
+ * finite; OSP_ENOMEM. */
+CHECKED enum osp_status draft_files_quantize(struct draft_files *s, int n_threads);
 /* A generated head with the shape of NVIDIA's v3, for a target with generated weights.
  * is_filled_by_device: the device generates the matrices (backend_ops.fill_random). OSP_ENOMEM. */
 CHECKED enum osp_status draft_files_generate(struct draft_files *out, struct gptoss_config *target,

@@ -405,6 +405,8 @@ void draft_weights_release(struct draft_weights *w)
 {
     for (int i = 0; i < w->n_copies; i++)
         free(w->copies[i]);
+    for (int i = 0; i < w->n_quantized; i++)
+        free(w->quantized[i]);
     free(w->target_ids);
     *w = (struct draft_weights){.n_copies = 0};
 }

@@ -36,6 +36,8 @@ struct draft_weights {
     struct random_weight values[DRAFT_TENSORS_MAX];
     int n_values;
     bool is_filled_by_device;
+    void *quantized[DRAFT_TENSORS_MAX]; /* owned: MXFP4 of BF16 matrices */
+    int n_quantized;
     int64_t data_bytes; /* of all tensors that are used */
 };
 

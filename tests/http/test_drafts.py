@@ -108,6 +108,8 @@ BAD_HEADS = [
     (["--speculative-config", '{"method": "eagle3", "prompt_lookup_min": 2}'], ["prompt_lookup_min", "ngram"]),
     (["--speculative-config", '{"method": "eagle3", "speculative_token_tree": "[(0,)]"}'], ["trees"]),
     (["--speculative-config", '{"method": "eagle3", "model": 7}'], ["model must be the folder"]),
+    (["--speculative-config", '{"method": "eagle3", "quantization": "int8"}'], ["mxfp4", "none"]),
+    (["--speculative-config", '{"method": "ngram", "quantization": "mxfp4"}'], ["draft head"]),
     (["--speculative-config", '{"method": "medusa"}'], ["medusa is not supported", "eagle3"]),
     (["--load-format", "dummy", "--shape", "osprey-nano", "-md", str(HEAD)], ["generated weights"]),
 ]

@@ -335,6 +335,46 @@ static void test_nothing_to_choose(void **state)
     assert_true(draft_control_cost_ns(&c, 9) == 0);
 }
 
+/* Requests of 100 steps, whose head takes a tenth of each step that it follows and never gives a
+ * token: it follows a few of them, at the cost of its share, and the first one. */
+static void test_following_costs_its_share(void **state)
+{
+    const double step_ns = 1e6, follow_ns = 1e5;
+    struct draft_control c = {.n_steps = 0};
+    double cost_ns = 0;
+    int n_followed = 0;
+
+    (void)state;
+    for (int request = 0; request < 500; request++) {
+        const bool is_followed = draft_control_may_follow(&c);
+
+        n_followed += is_followed;
+        for (int i = 0; i < 100; i++) {
+            draft_control_follow(&c, step_ns, is_followed ? follow_ns : 0);
+            cost_ns += is_followed ? follow_ns : 0;
+        }
+    }
+    assert_true(n_followed > 10 && n_followed < 60);
+    assert_true(cost_ns <= DRAFT_LOSS_SHARE * 500 * 100 * step_ns + 100 * follow_ns);
+}
+
+/* Gains of the head's drafts pay for it: every request is followed. */
+static void test_following_that_pays(void **state)
+{
+    const struct draft_step paying = {
+        .n_seqs = 1, .n_draft_rows = 3, .n_accepted = 3, .ns = 1.5e6, .guess_ns = 1e5};
+    struct draft_control c = {.n_steps = 0};
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        draft_control_step(&c, &(struct draft_step){.n_seqs = 1, .ns = 1e6});
+    for (int i = 0; i < 2000; i++) {
+        draft_control_step(&c, &paying);
+        draft_control_follow(&c, paying.ns, 2e5);
+        assert_true(i < 8 || draft_control_may_follow(&c));
+    }
+}
+
 UNIT_MAIN(cmocka_unit_test(test_index_finds_the_longest_match),
           cmocka_unit_test(test_index_grows_in_pieces),
           cmocka_unit_test(test_ngram_drafts_what_followed),
@@ -343,4 +383,6 @@ UNIT_MAIN(cmocka_unit_test(test_index_finds_the_longest_match),
           cmocka_unit_test(test_rejected_drafts_cost_little),
           cmocka_unit_test(test_drafts_that_pay_are_taken),
           cmocka_unit_test(test_drafts_that_turn_wrong_stop),
-          cmocka_unit_test(test_nothing_to_choose))
+          cmocka_unit_test(test_nothing_to_choose),
+          cmocka_unit_test(test_following_costs_its_share),
+          cmocka_unit_test(test_following_that_pays))

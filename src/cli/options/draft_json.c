@@ -53,6 +53,20 @@ static enum osp_status read_model(struct draft_options *o, const json_t *value)
     return OSP_OK;
 }
 
+/* vLLM's name; of the draft head. */
+static enum osp_status read_quantization(struct draft_options *o, const char *text)
+{
+    static const char *const kinds[] = {"mxfp4", "none"};
+
+    for (size_t i = 0; text != NULL && i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(text, kinds[i]) == 0) {
+            o->quantization = kinds[i];
+            return OSP_OK;
+        }
+    return fail(OSP_EINVAL,
+                OPTION ": quantization must be \"mxfp4\" or \"none\", of the draft head");
+}
+
 static enum osp_status read_int(int *out, const char *key, const json_t *value, int least, int most)
 {
     const json_int_t n = json_integer_value(value);
@@ -78,6 +92,8 @@ static enum osp_status read_member(struct draft_options *o, const char *key, con
         return read_method(o, json_string_value(value));
     if (strcmp(key, "model") == 0)
         return read_model(o, value);
+    if (strcmp(key, "quantization") == 0)
+        return read_quantization(o, json_string_value(value));
     if (strcmp(key, "speculative_token_tree") == 0)
         return fail(OSP_EUNSUPPORTED,
                     OPTION ": trees of drafts are not supported yet; leave out %s: drafts are "
@@ -96,7 +112,8 @@ static enum osp_status read_member(struct draft_options *o, const char *key, con
     return fail(OSP_EINVAL,
                 OPTION
                 ": unknown member %.64s; there are method, num_speculative_tokens, "
-                "min_speculative_tokens, model, prompt_lookup_min, prompt_lookup_max and always",
+                "min_speculative_tokens, model, quantization, prompt_lookup_min, prompt_lookup_max "
+                "and always",
                 key);
 }
 
@@ -109,6 +126,8 @@ static enum osp_status check_members(struct draft_options *o, const json_t *root
         return read_method(o, NULL);
     if (o->speculative.method == OSP_DRAFTS_NGRAM && o->model != NULL)
         return fail(OSP_EINVAL, OPTION ": method ngram has no model; leave one of them out");
+    if (o->speculative.method == OSP_DRAFTS_NGRAM && o->quantization != NULL)
+        return fail(OSP_EINVAL, OPTION ": quantization is of a draft head, method ngram has none");
     if ((has_head || o->model != NULL) && (json_object_get(root, "prompt_lookup_min") != NULL ||
                                            json_object_get(root, "prompt_lookup_max") != NULL))
         return fail(OSP_EINVAL, OPTION ": %s are of method ngram, not of eagle3", LOOKUP_OPTIONS);

@@ -15,7 +15,8 @@ struct draft_args {
 /* What the options ask for. */
 struct draft_options {
     struct osp_speculative speculative;
-    char *model; /* owned: osp_model_options.draft_model */
+    char *model;              /* owned: osp_model_options.draft_model */
+    const char *quantization; /* osp_model_options.draft_quantization */
 };
 void draft_options_release(struct draft_options *o); /* accepts a zeroed one */
 

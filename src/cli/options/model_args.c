@@ -207,6 +207,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
     TRY(model_args_sinks(&opt.no_sinks, args));
     TRY(draft_args_read(&drafts, &args->drafts));
     opt.draft_model = drafts.model;
+    opt.draft_quantization = drafts.quantization;
     if (opt.n_draft_rows_max == 0)
         opt.n_draft_rows_max = draft_args_rows(&drafts.speculative, opt.n_seqs_max);
     TRY(model_args_device_options(&device_options, args));

@@ -23,6 +23,7 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(int, n_batch_tokens_max)                                                                 \
     VALUE(int, n_draft_rows_max)                                                                   \
     TEXT(draft_model)                                                                              \
+    TEXT(draft_quantization)                                                                       \
     VALUE(int64_t, kv_cache_bytes)                                                                 \
     VALUE(bool, no_sinks)                                                                          \
     TEXT(mxfp4_layers)                                                                             \
