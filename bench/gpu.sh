@@ -14,7 +14,8 @@ folder=$1
 shift
 [ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b \
     together-120b many-120b-256 many-120b-512 many-120b-1024 churn-120b-256 churn-120b-512 \
-    served-120b served-120b-many served-120b-poisson files
+    served-120b served-120b-many served-120b-poisson drafts-120b-none drafts-120b-80 \
+    drafts-120b-90 drafts-120b-8-none drafts-120b-8-80 files
 export OSPREY_MODEL_DIR="${OSPREY_MODEL_DIR:-$PWD/models/osprey-nano}"
 mkdir -p "$folder"
 
@@ -28,6 +29,9 @@ row() { # NAME OPTION...
 
 arrivals=
 many="--mxfp4-layers all --pp 128 --tg 128 -b 8192 --runs 1 --warmup-runs 0"
+
+# answers long enough that the controller's first steps do not count
+drafts="--mxfp4-layers all --pp 2048 --tg 1024 --runs 2"
 
 large() { # NAME OPTION...: gpt-oss-120b, generated weights
     name=$1
@@ -77,6 +81,12 @@ for wanted in "$@"; do
     churn-120b-*) large "$wanted" --mxfp4-layers all --pp 512 --tg 256 --random-range-ratio 0.9 \
         --concurrency "${wanted##*-}" --num-prompts $((${wanted##*-} * 5 / 2)) --runs 1 \
         --warmup-runs 0 -b 8192 ;;
+    drafts-120b-none) large drafts-120b-none $drafts ;;
+    drafts-120b-80) large drafts-120b-80 $drafts -md dummy --draft-max 8 --draft-acceptance 0.8 ;;
+    drafts-120b-90) large drafts-120b-90 $drafts -md dummy --draft-max 8 --draft-acceptance 0.9 ;;
+    drafts-120b-8-none) large drafts-120b-8-none $drafts --concurrency 8 ;;
+    drafts-120b-8-80) large drafts-120b-8-80 $drafts --concurrency 8 -md dummy --draft-max 3 \
+        --draft-acceptance 0.8 ;;
     served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 \
         --max-queue 1024 ;;

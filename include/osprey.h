@@ -75,8 +75,8 @@ struct osp_model_options {
      * generated head with the shape of NVIDIA's v3; NULL: none. Used by
      * engines with OSP_DRAFTS_EAGLE3. "bundled": the head of the bundled osprey-nano. */
     const char *draft_model;
-    /* Of its BF16 matrices, when it is loaded: "mxfp4", "none"; NULL: MXFP4 if mxfp4_layers has qkv,
-     * as the model's. */
+    /* Of its BF16 matrices, when it is loaded: "mxfp4", "none"; NULL: MXFP4 if mxfp4_layers has
+     * qkv, as the model's. */
     const char *draft_quantization;
     int64_t kv_cache_bytes; /* 0: planned from the limits above and the free memory */
     bool no_sinks;          /* experiment: attention without sinks */

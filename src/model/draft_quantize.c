@@ -1,5 +1,5 @@
-/* Quantizes the BF16 matrices of a draft head to MXFP4 when it is opened. Norms stay as they are, and
- * so does the embedding, of which a step reads a row. */
+/* Quantizes the BF16 matrices of a draft head to MXFP4 when it is opened. Norms stay as they are,
+ * and so does the embedding, of which a step reads a row. */
 #include "base/memory.h"
 #include "model/draft.h"
 #include "model/quantize.h"
