@@ -9,11 +9,12 @@
 extern "C" {
 #endif
 
-/* What x lacks of a step of one row: x + sums[c] * unit[c], as struct expert_sums of decode.h. */
+/* What x lacks of a step of a few rows: x + sums[c] * unit[c], as struct expert_sums of
+ * decode.h. */
 struct tap_sums {
-    const int32_t *sums; /* (C); NULL: x is complete */
-    const float *unit;   /* (C) */
-    const int32_t *poison;
+    const int32_t *sums;   /* (T, C); NULL: x is complete */
+    const float *unit;     /* (C) */
+    const int32_t *poison; /* (T) */
 };
 
 /* Columns of the taps = x. */

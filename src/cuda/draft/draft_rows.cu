@@ -16,12 +16,13 @@ enum { GATES_OF_BLOCK = 4 * NORM_THREADS };
 
 /* The same addition as in the kernels that add the sums to x (decode_out.cu), so a tap has the bits
  * of x. */
-static __device__ __forceinline__ float with_sums(float x, const struct tap_sums &from, int64_t i)
+static __device__ __forceinline__ float with_sums(float x, const struct tap_sums &from, int64_t row,
+                                                  int64_t i, int64_t n)
 {
     if (from.sums == NULL)
         return x;
-    return x + value_of_partials(__ldcg(from.sums + i), from.unit[i]) +
-           poison_term(i == 0 ? __ldcg(from.poison) : 0);
+    return x + value_of_partials(__ldcg(from.sums + row * n + i), from.unit[i]) +
+           poison_term(i == 0 ? __ldcg(from.poison + row) : 0);
 }
 
 static __global__ void __launch_bounds__(NORM_THREADS)
@@ -37,7 +38,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     pdl_wait();
     pdl_launch_dependents(); /* behind the wait: the next kernel may read what earlier ones wrote */
     for (int64_t i = threadIdx.x; i < n; i += NORM_THREADS)
-        to[i] = with_sums(__ldcg(x + i), sums, i);
+        to[i] = with_sums(__ldcg(x + i), sums, blockIdx.x, i, n);
 }
 
 void launch_tap(struct launch_list *list, const struct tap_args *a, const struct tap_sums *sums,
