@@ -591,7 +591,7 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
     return plugin_ops(out, "cuda");
 }
 
-#define WITHOUT_BACKEND(device, in_worker)                                                         \
+#define WITHOUT_BACKEND(device, in_worker, rule)                                                   \
     static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -622,9 +622,10 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
 DEVICE_LIST(WITHOUT_BACKEND)
 #undef WITHOUT_BACKEND
 
-#define CHECKED_DEVICE(device, in_worker)                                                          \
+#define CHECKED_DEVICE(device, in_worker, rule)                                                    \
     [DEVICE_##device] = {.name = #device,                                                          \
                          .runs_in_worker = in_worker,                                              \
+                         .shard_rule = rule,                                                       \
                          .open = open_##device,                                                    \
                          .close = checked_close,                                                   \
                          .info = checked_info,                                                     \
@@ -671,7 +672,7 @@ const struct device_option_row *device_option_rows(enum device device)
 enum osp_status device_check(enum device device)
 {
     static enum osp_status (*const checks[N_DEVICES])(const struct backend_ops **) = {
-#define DEVICE_CHECK(device, in_worker) device_ops_##device,
+#define DEVICE_CHECK(device, in_worker, rule) device_ops_##device,
         DEVICE_LIST(DEVICE_CHECK)
 #undef DEVICE_CHECK
     };

@@ -6,12 +6,12 @@
 
 #include "backend/backend.h"
 
-/* X(device, runs_in_worker of backend_ops): device_ops_<device>() gives its operations, or fails
- * where it cannot run. */
-#define DEVICE_LIST(X) X(cpu, false) X(cuda, true)
+/* X(device, runs_in_worker and shard_rule of backend_ops): device_ops_<device>() gives its
+ * operations, or fails where it cannot run. */
+#define DEVICE_LIST(X) X(cpu, false, SHARD_FOR_CPU) X(cuda, true, SHARD_FOR_GPU)
 
 enum device {
-#define DEVICE_ENUM(device, in_worker) DEVICE_##device,
+#define DEVICE_ENUM(device, in_worker, rule) DEVICE_##device,
     DEVICE_LIST(DEVICE_ENUM)
 #undef DEVICE_ENUM
         N_DEVICES

@@ -8,7 +8,7 @@
 #include "backend/batch.h"
 #include "base/log.h"
 
-enum { PLUGIN_VERSION = 6 };
+enum { PLUGIN_VERSION = 7 };
 
 /* Functions of the program that the plug-in uses. */
 struct plugin_host {
@@ -30,6 +30,8 @@ struct plugin_host {
     X(kernel_use)                                                                                  \
     X(probe)                                                                                       \
     X(stage_cost)                                                                                  \
+    X(exchange_ops)                                                                                \
+    X(exchange)                                                                                    \
     X(random_weight)                                                                               \
     X(tensor)                                                                                      \
     X(program_op)                                                                                  \

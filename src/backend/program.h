@@ -56,7 +56,8 @@ enum rows_needed {
 enum exchange_kind {
     EXCHANGE_NONE,
     EXCHANGE_SUM,   /* its outputs are partial sums over ranks */
-    EXCHANGE_GATHER /* its outputs are columns of a row, of which every rank has a part */
+    EXCHANGE_GATHER, /* its outputs are columns of a row, of which every rank has a part */
+    EXCHANGE_FIRST   /* its outputs are those of rank 0, which the other ranks get */
 };
 
 enum { NO_LAYER = -1 };

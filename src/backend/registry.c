@@ -6,7 +6,7 @@
 #include "base/log.h"
 
 static const char *const device_names[N_DEVICES] = {
-#define DEVICE_NAME(device, in_worker) #device,
+#define DEVICE_NAME(device, in_worker, rule) #device,
     DEVICE_LIST(DEVICE_NAME)
 #undef DEVICE_NAME
 };

@@ -34,8 +34,8 @@ CHECKED enum osp_status dummy_open(struct dummy **out, struct checkpoint *checkp
                                    const struct gptoss_config *c, const struct dummy_options *opt);
 void dummy_close(struct dummy *d); /* accepts NULL */
 
-/* Describes how to generate a weight that was bound to the checkpoint. Returns false if d is NULL
- * or the weight is not one of its tensors. */
+/* Describes how to generate a weight that was bound to the checkpoint, or rows of it. Returns false
+ * if d is NULL or the weight is not one of its tensors. */
 bool dummy_find(struct random_weight *out, const struct dummy *d, const struct tensor *t);
 
 #endif

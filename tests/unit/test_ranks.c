@@ -38,7 +38,7 @@ struct rank {
 static void open_exchange(const struct rank *r, struct exchange **out)
 {
     struct group *g = r->group;
-    const struct shard shard = {r->rank, g->n_ranks};
+    const struct shard shard = {.rank = r->rank, .n_ranks = g->n_ranks};
 
     if (g->uses_tcp)
         must(tcp_exchange_open(out, g->sockets[r->rank], shard, &g->watch));
@@ -199,11 +199,11 @@ static void test_sizes(void **state)
     for (int n = 1; n <= RANKS_MAX; n++) {
         const bool fits = n == 1 || n == 2 || n == 4 || n == 8;
 
-        assert_int_equal(shard_check(&c, n), fits ? OSP_OK : OSP_EINVAL);
+        assert_int_equal(shard_check(&c, n, SHARD_FOR_CPU), fits ? OSP_OK : OSP_EINVAL);
     }
     assert_non_null(strstr(fail_message(), "sizes that fit: 1, 2, 4, 8"));
     for (int r = 0; r < 4; r++) {
-        shard_config(&part, &c, (struct shard){r, 4});
+        shard_config(&part, &c, (struct shard){.rank = r, .n_ranks = 4});
         assert_int_equal(part.n_heads, 16);
         assert_int_equal(part.n_kv_heads, 2);
         assert_int_equal(part.expert_width, r < 3 ? 4 * 192 : 3 * 192);
@@ -223,7 +223,7 @@ static void test_bytes(void **state)
     whole = source.report;
     for (int r = 0; r < 2; r++) {
         part = whole;
-        must(shard_report(&source.weights, &source.checkpoint, (struct shard){r, 2}, &part));
+        must(shard_report(&source.weights, &source.checkpoint, (struct shard){.rank = r, .n_ranks = 2}, &part));
         assert_true(weights_report_bytes(&part) < weights_report_bytes(&whole) * 6 / 10);
         sum.embed_bytes += part.embed_bytes;
         sum.attn_bytes += part.attn_bytes;
@@ -270,11 +270,11 @@ static void test_fault_ends_a_wait(void **state)
 
     (void)state;
     must(mem_try_array(&region, 1, shm_region_bytes(2), "region"));
-    must(shm_exchange_open(&x, region, (struct shard){0, 2}, &watch));
+    must(shm_exchange_open(&x, region, (struct shard){.rank = 0, .n_ranks = 2}, &watch));
     check_fault(x);
     free(region);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    must(tcp_exchange_open(&x, (int[]){-1, ends[0]}, (struct shard){0, 2}, &watch));
+    must(tcp_exchange_open(&x, (int[]){-1, ends[0]}, (struct shard){.rank = 0, .n_ranks = 2}, &watch));
     check_fault(x);
     close(ends[1]);
 }
@@ -306,7 +306,7 @@ static void test_sums(void **state)
     must(mem_try_array(&region, 1, shm_region_bytes(RANKS), "region"));
     for (int r = 0; r < RANKS; r++) {
         adders[r] = (struct adder){.data = mem_new(N * sizeof(int64_t)), .n = N};
-        must(shm_exchange_open(&adders[r].x, region, (struct shard){r, RANKS}, &watch));
+        must(shm_exchange_open(&adders[r].x, region, (struct shard){.rank = r, .n_ranks = RANKS}, &watch));
         for (int i = 0; i < N; i++)
             adders[r].data[i] = ((int64_t)i << 30) * (r == 1 ? -2 : 1) + r;
         if (r == 2)

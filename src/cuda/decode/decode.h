@@ -96,6 +96,8 @@ struct decode_out {
     struct decode_vector norm; /* F32 or BF16 */
     uint64_t *sums;            /* (T, ROUTER_ROW_SUMS): accumulated */
     struct expert_sums expert; /* one row: added to x as well, and set to zero */
+    const struct rank_peers *peers; /* device memory; NULL: one rank has all columns of the rows */
+    int32_t exchange;               /* index of the exchange with peers in its step */
 };
 bool launch_decode_out(struct launch_list *list, const struct decode_out *p);
 /* Sets all sums to zero. */
@@ -226,6 +228,9 @@ struct decode_experts {
     float *gates;               /* (T, A) */
     uint64_t *n_read;           /* experts whose weights were read, accumulated over all calls */
     int32_t n_tokens, n_ranks, n_experts, n_columns, n_units;
+    int32_t slice_units; /* of expert_sums.h: units of 64 columns of a slice */
+    bool is_raw; /* x NULL: h gets the integer sums, which other ranks add to, in place of floats;
+                  * EXPERT_SUM_POISONED in a row that is poisoned */
     const int32_t *n_live; /* grouped: as in struct decode_gemm */
     float limit, alpha;
     struct decode_topk_input topk_input; /* not used by the grouped kernels */

@@ -8,6 +8,8 @@
  * groups. All weight copies are issued before griddepcontrol.wait. Bound by latency. */
 #include "cuda/decode/router.cuh"
 
+#include "cuda/common/rank_wait.cuh"
+
 enum { LANE_TOKENS = WARP_LANES / TILE_ROWS, GROUPS_MXFP4 = 2 };
 static_assert((int)SPLIT_COLUMNS == (int)TILE_ROWS,
               "a tile of the output matrix is a part of the router's");
@@ -208,10 +210,9 @@ static constexpr int registers_of(int kind)
     return kind == ROWS_ANY ? 80 : 56;
 }
 
-/* Grid: GROUPS tiles of 16 rows. A block: RING_THREADS, groups. */
-template <class SHAPE, int KIND, int GROUPS>
-static __global__ void __maxnreg__(registers_of(KIND))
-    out_kernel(const __grid_constant__ struct decode_out o)
+/* Of the kernels below. HAS_RANKS: other ranks have the other columns of the rows. */
+template <class SHAPE, int KIND, int GROUPS, bool HAS_RANKS>
+static __device__ __forceinline__ void project(const struct decode_out &o)
 {
     enum { N = lane_values<KIND>::N };
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
@@ -246,6 +247,9 @@ static __global__ void __maxnreg__(registers_of(KIND))
         if (KIND != ROWS_ANY && o.expert.unit != NULL)
             expert.unit = o.expert.unit[column];
     }
+    struct pair_slot slot = {};
+    if (HAS_RANKS)
+        slot = pair_slot_of(*o.peers, o.exchange);
     materialize_rows<KIND>(&ready);
     materialize(x);
     materialize(bias);
@@ -276,7 +280,13 @@ static __global__ void __maxnreg__(registers_of(KIND))
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
-            updated.at[k] = before.at[k] + (sum.at[k] + bias);
+            float out = sum.at[k] + bias;
+
+            if (HAS_RANKS)
+                out = sum_of_pairs(*o.peers, slot, RANK_PAIR_ROWS * p.w.n_rows,
+                                   (k * LANE_TOKENS + lane / TILE_ROWS) * p.w.n_rows + column, out,
+                                   warp == RING_WARPS - 1);
+            updated.at[k] = before.at[k] + out;
             if (warp == RING_WARPS - 1)
                 x[k * LANE_TOKENS * p.out_width] = updated.at[k];
             if (KIND != ROWS_ANY && warp == RING_WARPS - 1 && o.expert.sums != NULL)
@@ -296,7 +306,23 @@ static __global__ void __maxnreg__(registers_of(KIND))
     copy_wait<0>();
 }
 
+/* Grid: GROUPS tiles of 16 rows. A block: RING_THREADS, groups. */
 template <class SHAPE, int KIND, int GROUPS>
+static __global__ void __maxnreg__(registers_of(KIND))
+    out_kernel(const __grid_constant__ struct decode_out o)
+{
+    project<SHAPE, KIND, GROUPS, false>(o);
+}
+
+/* The same with an exchange between ranks within it. */
+template <class SHAPE, int KIND, int GROUPS>
+static __global__ void __maxnreg__(registers_of(KIND))
+    out_ranks_kernel(const __grid_constant__ struct decode_out o)
+{
+    project<SHAPE, KIND, GROUPS, true>(o);
+}
+
+template <class SHAPE, int KIND, int GROUPS, bool HAS_RANKS>
 static bool launch_kind(struct launch_list *list, const struct decode_out *o)
 {
     const struct decode_matmul *p = &o->p;
@@ -305,16 +331,29 @@ static bool launch_kind(struct launch_list *list, const struct decode_out *o)
                                  fragments_bytes(p->w.n_units, p->n_tokens) +
                                  GROUPS * split_sums(1, p->n_tokens) * (int64_t)sizeof(float);
 
-    return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(
-        list, dim3((unsigned)n_blocks), dim3(RING_THREADS, GROUPS),
-        even_share_bytes(list->gpu, shared_bytes, n_blocks), *o);
+    const dim3 grid((unsigned)n_blocks), block(RING_THREADS, GROUPS);
+    const int64_t even_bytes = even_share_bytes(list->gpu, shared_bytes, n_blocks);
+
+    if constexpr (HAS_RANKS)
+        return decode_launch_of<out_ranks_kernel<SHAPE, KIND, GROUPS>>(list, grid, block,
+                                                                       even_bytes, *o);
+    else
+        return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(list, grid, block, even_bytes,
+                                                                 *o);
+}
+
+template <class SHAPE, int GROUPS, bool HAS_RANKS>
+static bool launch_rows(struct launch_list *list, const struct decode_out *o)
+{
+    return o->p.n_tokens == 1 ? launch_kind<SHAPE, ONE_PLAIN_ROW, GROUPS, HAS_RANKS>(list, o)
+                              : launch_kind<SHAPE, ROWS_ANY, 1, HAS_RANKS>(list, o);
 }
 
 template <class SHAPE, int GROUPS>
 static bool launch_shape(struct launch_list *list, const struct decode_out *o)
 {
-    return o->p.n_tokens == 1 ? launch_kind<SHAPE, ONE_PLAIN_ROW, GROUPS>(list, o)
-                              : launch_kind<SHAPE, ROWS_ANY, 1>(list, o);
+    return o->peers != NULL ? launch_rows<SHAPE, GROUPS, true>(list, o)
+                            : launch_rows<SHAPE, GROUPS, false>(list, o);
 }
 
 bool launch_decode_out(struct launch_list *list, const struct decode_out *o)

@@ -79,6 +79,11 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
                            .norm = vector_of(&residual->norm),
                            .sums = workspace(f, WORKSPACE_router)};
 
+    if (is_exchanged(f, i)) {
+        o.peers = f->in->peers->on_device;
+        o.exchange = f->list->n_exchanges++;
+    }
+
     if (f->n_rows == 1)
         o.expert = cleared_sums_of(f);
     o.p.out = residual->x.data;
@@ -130,7 +135,8 @@ static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
             launch_out_router(f, i, a, residual, router);
             return 3;
         }
-    } else if (has_router && takes_router_logits(f, router) && is_fused_batch(f)) {
+    } else if (has_router && takes_router_logits(f, router) && is_fused_batch(f) &&
+               !is_exchanged(f, i)) {
         launch_out(f, i, a, residual);
         if (launch_router_logits(f, i + 2, router, residual)) {
             if (!takes_experts(f, i + 3, i + 2))
@@ -140,12 +146,16 @@ static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
         norm_now(f, i + 1);
         return 2;
     }
+    if (is_exchanged(f, i)) {
+        launch_out(f, i, a, NULL);
+        return 1;
+    }
     launch_out(f, i, a, residual);
     norm_now(f, i + 1);
     return 2;
 }
 
-int fuse_attn_out(struct fuse *f, int i)
+static int fuse_all_out(struct fuse *f, int i)
 {
     union stage_args args, next;
     const struct attn_out_args *a = &args.attn_out;
@@ -168,4 +178,15 @@ int fuse_attn_out(struct fuse *f, int i)
     f->product = (struct product_tensors){.x = a->att.id, .out = {a->h.id}};
     matmul_launch(f, STAGE_attn_out, &m, &a->att);
     return 1;
+}
+
+int fuse_attn_out(struct fuse *f, int i)
+{
+    union stage_args args;
+    const int n = fuse_all_out(f, i);
+
+    op_args(f, i, &args);
+    if (n == 1) /* else its kernel has exchanged them */
+        exchange_sums(f, i, &args.attn_out.h, 0, NULL);
+    return n;
 }

@@ -235,7 +235,7 @@ static int64_t grids_bytes(const struct step_shape *s)
 
 int64_t gpu_step_bytes(const struct step_shape *shape)
 {
-    int64_t n = DRIVER_BYTES + grids_bytes(shape);
+    int64_t n = DRIVER_BYTES + grids_bytes(shape) + gpu_peers_bytes(shape);
 
     for (int w = 0; w < N_WORKSPACES; w++)
         n += workspace_bytes((enum workspace)w, shape);
@@ -334,6 +334,7 @@ enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *sh
         TRY(gpu_workspace_reserve(gpu, (enum workspace)w, workspace_bytes((enum workspace)w, &s)));
     TRY(gpu_slots_reserve(gpu, gpu->workspaces.at[WORKSPACE_batch].size_bytes));
     TRY(gpu_transfer_try(gpu));
+    TRY(gpu_peers_open(gpu, &s));
     gpu->is_reserved = true;
 out:
     return st;
