@@ -52,8 +52,8 @@ struct outcome {
 struct shared {
     struct rank_watch watch;
     struct outcome outcomes[2][N_SEQ_COUNTS][TOKENS][SEQS_MAX]; /* of one rank; of several */
-    double times_us[2][TIMES_MAX]; /* the least of all rounds */
-    _Atomic int n_steps;           /* of rank 0 */
+    double times_us[2][TIMES_MAX];                              /* the least of all rounds */
+    _Atomic int n_steps;                                        /* of rank 0 */
 };
 
 struct options {
@@ -106,10 +106,8 @@ static struct batch *batch_of(const struct rank *r, int n, int position, int fir
 {
     const int n_rows = first < 0 ? n : position - first;
     const int n_pages = first < 0 ? pages_each(r) : steps_pages(position);
-    const struct batch_counts counts = {.n_rows = n_rows,
-                                        .n_seqs = n,
-                                        .n_samples = n,
-                                        .n_pages = N_PAGE_GROUPS * n * n_pages};
+    const struct batch_counts counts = {
+        .n_rows = n_rows, .n_seqs = n, .n_samples = n, .n_pages = N_PAGE_GROUPS * n * n_pages};
     struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
 
     b->tokens_ticket = before;
@@ -139,7 +137,7 @@ static struct batch *batch_of(const struct rank *r, int n, int position, int fir
         ((int32_t *)BATCH_TOKENS(b))[row] =
             before != 0 && r->takes_tokens
                 ? batch_token_sampled(row)
-                        : (int32_t)(rng_bits(2, (uint64_t)(seq * 100000 + at), 0) % 1900);
+                : (int32_t)(rng_bits(2, (uint64_t)(seq * 100000 + at), 0) % 1900);
     }
     return b;
 }
@@ -500,8 +498,7 @@ static int check_faults(const struct options *opt, int n)
 
 static void *share(size_t n_bytes)
 {
-    void *memory =
-        mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (memory == MAP_FAILED)
         must(fail(OSP_ENOMEM, "no shared memory"));

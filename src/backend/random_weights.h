@@ -16,9 +16,9 @@ enum content {
     CONTENT_SCALES    /* bytes, an E8M0 exponent or the one below it */
 };
 
-/* A rank's part of a tensor, in bytes: of every `whole` bytes from `first` on, the pieces of `width`
- * bytes that begin at 0, stride, 2 * stride, .., `length` bytes together. length 0: all bytes from
- * `first` on. */
+/* A rank's part of a tensor, in bytes: of every `whole` bytes from `first` on, the pieces of
+ * `width` bytes that begin at 0, stride, 2 * stride, .., `length` bytes together. length 0: all
+ * bytes from `first` on. */
 struct random_part {
     int64_t first, whole, width, stride, length;
 };
@@ -36,8 +36,8 @@ static inline HOST_DEVICE int64_t random_part_at(const struct random_part *p, in
 struct random_fill {
     uint64_t key; /* selects the random stream */
     enum content content;
-    float deviation;  /* NORMAL, NEAR_ONE */
-    uint8_t exponent; /* SCALES: the larger of the two */
+    float deviation;         /* NORMAL, NEAR_ONE */
+    uint8_t exponent;        /* SCALES: the larger of the two */
     struct random_part part; /* zeros: the whole tensor */
 };
 

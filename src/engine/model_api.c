@@ -96,6 +96,7 @@ static enum osp_status plan_rank(struct memory_request *request, struct gptoss_c
     if (rule == SHARD_FOR_GPU && request->info.gpu.n_devices > 0)
         n_sharing = (n_local + request->info.gpu.n_devices - 1) / request->info.gpu.n_devices;
     request->info.allowed_bytes /= n_sharing;
+    request->n_ranks = n_ranks;
     request->n_threads = ranks_threads(opt, ranks_on_this_host(opt));
 out:
     return st;

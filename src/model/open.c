@@ -229,8 +229,7 @@ static enum osp_status bind_ends(struct builder *b)
     m->embed_rmsnorm =
         (struct embed_rmsnorm_args){.x = b->act.x, .y = b->act.y, .eps = b->c->norm_eps};
     m->logits = (struct logits_args){.logits = b->act.logits, .y = b->act.y};
-    m->logits.first_id =
-        (int)shard_vocab_row(b->c->vocab_size, m->shard.rank, m->shard.n_ranks);
+    m->logits.first_id = (int)shard_vocab_row(b->c->vocab_size, m->shard.rank, m->shard.n_ranks);
     m->embed_rmsnorm.is_part = m->shard.n_ranks > 1 && m->shard.rule == SHARD_FOR_CPU;
     m->embed_rmsnorm.first_id = m->embed_rmsnorm.is_part ? m->logits.first_id : 0;
     m->sample = (struct sample_args){
@@ -446,7 +445,8 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     TRY(check_options(opt));
     TRY(open_checkpoint(&b));
     m->config = m->checkpoint.config;
-    m->shard = opt->exchange != NULL ? opt->exchange->shard : (struct shard){.rank = 0, .n_ranks = 1};
+    m->shard =
+        opt->exchange != NULL ? opt->exchange->shard : (struct shard){.rank = 0, .n_ranks = 1};
     TRY(find_device(m, opt));
     m->shard.rule = m->ops->shard_rule;
     TRY(shard_check(b.c, m->shard.n_ranks, m->shard.rule));

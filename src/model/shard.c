@@ -291,7 +291,8 @@ static enum osp_status take_part(struct sharding *s, const struct weight_rule *r
         *slot = rows_of(slot, shard.rank * p.width, p.width);
     } else if (p.axis >= 0) {
         add_source(s, rule, layer, slot, &p);
-    } else if (rule->shard_axis == SHARD_FIRST && shard.rank > 0 && !s->only_counts) {
+    } else if (rule->shard_axis == SHARD_FIRST && shard.rank > 0 && !s->only_counts &&
+               (shard.rule == SHARD_FOR_CPU || rule->part != PART_ATTN)) {
         TRY(zeros(s, slot));
     }
     if (slot->scales != NULL && !s->only_counts)
@@ -334,8 +335,8 @@ static enum osp_status shard_all(struct sharding *s, struct weights_report *r)
     TRY(shard_check(&s->c->config, s->shard.n_ranks, s->shard.rule));
     TRY(weights_visit(s->w, &s->c->config, shard_slot, s));
     if (s->c->config.tied_embeddings && !s->only_counts)
-        s->w->head = s->shard.rule == SHARD_FOR_CPU ? s->w->embed
-                                                    : vocab_rows_of(&s->w->embed, s->shard);
+        s->w->head =
+            s->shard.rule == SHARD_FOR_CPU ? s->w->embed : vocab_rows_of(&s->w->embed, s->shard);
 out:
     return st;
 }

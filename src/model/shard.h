@@ -2,8 +2,8 @@
  * head, experts by slices of their units (backend/residual_sum.h; slice j to rank j mod N, so that
  * every rank has a part of every expert), embedding and head by rows of the vocabulary. Routers and
  * norms are whole on every rank; biases of sums belong to rank 0. On GPUs (SHARD_FOR_GPU) slices
- * are longer, and the embedding is whole: an exchange of its rows would cost more than its
- * memory. */
+ * are longer, every rank has the bias of attn_out, and the embedding is whole: an exchange of its
+ * rows would cost more than its memory. */
 #ifndef MODEL_SHARD_H
 #define MODEL_SHARD_H
 

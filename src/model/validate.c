@@ -58,8 +58,7 @@ static void describe(struct inspection *out, const struct checkpoint *c)
 }
 
 static enum osp_status describe_parts(struct inspection *out, const struct weights *w,
-                                      const struct checkpoint *c, int n_ranks,
-                                      enum shard_rule rule)
+                                      const struct checkpoint *c, int n_ranks, enum shard_rule rule)
 {
     enum osp_status st = OSP_OK;
 

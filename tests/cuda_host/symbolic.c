@@ -27,8 +27,8 @@ static struct shape shape_of(const struct symbolic_spec *spec)
 
     if (spec->is_nano)
         return (struct shape){8, 256, 8 / n, 2 / n, 32, 128 / n, 4};
-    return (struct shape){
-        spec->is_20b ? 32 : 128, 2880, 64 / n, 8 / n, 64, n > 1 ? 24 / (n / 2) * 64 : 2880, 4};
+    return (struct shape){spec->is_20b ? 32 : 128,          2880, 64 / n, 8 / n, 64,
+                          n > 1 ? 24 / (n / 2) * 64 : 2880, 4};
 }
 
 /* ---- tensors ---- */
@@ -182,11 +182,11 @@ static void make_model(struct symbolic *s, const struct symbolic_spec *spec)
     m->shard = (struct shard){.rank = spec->rank,
                               .n_ranks = spec->n_ranks > 1 ? spec->n_ranks : 1,
                               .rule = SHARD_FOR_GPU};
-    m->logits = (struct logits_args){
-        .logits = a.logits,
-        .y = a.y,
-        .head = matrix(s, spec->dense, N_VOCAB / m->shard.n_ranks, n.width),
-        .first_id = N_VOCAB / m->shard.n_ranks * spec->rank};
+    m->logits =
+        (struct logits_args){.logits = a.logits,
+                             .y = a.y,
+                             .head = matrix(s, spec->dense, N_VOCAB / m->shard.n_ranks, n.width),
+                             .first_id = N_VOCAB / m->shard.n_ranks * spec->rank};
     m->sample = (struct sample_args){.tokens = a.tokens,
                                      .logprobs = a.logprobs,
                                      .top_tokens = a.top_tokens,

@@ -19,7 +19,7 @@ struct symbolic_spec {
     bool has_float_router; /* float32 weights in rows: no tensor-core kernel takes them */
     enum dtype dense;      /* of attention and of the head: DTYPE_BF16 or DTYPE_MXFP4 */
     enum dtype kv;
-    int n_layers; /* the even ones have a window */
+    int n_layers;      /* the even ones have a window */
     int n_ranks, rank; /* n_ranks 0: one */
 };
 

@@ -1,12 +1,13 @@
-/* Kernels of the exchange between ranks (rank_exchange.h). A thread pushes its vectors of 16 bytes to
- * the other ranks, then polls its own window for theirs. Few numbers go to every rank, which adds
- * them all: one flight of a store. Many go to the rank that owns them, which adds them and pushes
- * the sum to all: fewer bytes with more than two ranks. Bound by the latency of NVLink for few rows,
- * by its bandwidth for prefill rows. */
+/* Kernels of the exchange between ranks (rank_exchange.h). A thread pushes its vectors of 16 bytes
+ * to the other ranks, then polls its own window for theirs. Few numbers go to every rank, which
+ * adds them all: one flight of a store. Many go to the rank that owns them, which adds them and
+ * pushes the sum to all: fewer bytes with more than two ranks. Bound by the latency of NVLink for
+ * few rows, by its bandwidth for prefill rows. */
 #include "cuda/common/rank_exchange.h"
 
 #include "cuda/common/expert_sums.cuh"
 #include "cuda/common/live_rows.cuh"
+#include "cuda/common/out_sums.h"
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/rank_wait.cuh"
 #include "cuda/launch/launch_kernel.cuh"
@@ -14,9 +15,9 @@
 enum {
     THREADS = 256,
     FEW_THREADS = 128,
-    FEW_VECTORS = 1024,         /* as many blocks as possible for the least latency */
+    FEW_VECTORS = 1024, /* as many blocks as possible for the least latency */
     BLOCKS_PER_SM = 2,
-    OWNED_VECTORS_MIN = 16384   /* 256 kB and more are added by their owners */
+    OWNED_VECTORS_MIN = 16384 /* 256 kB and more are added by their owners */
 };
 
 /* ---- a vector of a window ---- */
@@ -28,8 +29,8 @@ static __device__ __forceinline__ uint32_t sendable(uint32_t word)
 
 static __device__ __forceinline__ void push(void *to, uint4 v)
 {
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x),
-                 "r"(v.y), "r"(v.z), "r"(v.w)
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
                  : "memory");
 }
 
@@ -123,8 +124,8 @@ static __device__ __forceinline__ uint4 load_own(const struct rank_sums &s, int6
 static __device__ __forceinline__ void store_sum(const struct rank_sums &s, const struct vectors &v,
                                                  int64_t i, uint4 sum)
 {
-    float4 out = make_float4(__uint_as_float(sum.x), __uint_as_float(sum.y),
-                             __uint_as_float(sum.z), __uint_as_float(sum.w));
+    float4 out = make_float4(__uint_as_float(sum.x), __uint_as_float(sum.y), __uint_as_float(sum.z),
+                             __uint_as_float(sum.w));
 
     if (is_integer_vector(s, v, i)) {
         const float4 unit = *((const float4 *)s.unit + i % v.row);
@@ -162,7 +163,9 @@ static __device__ __forceinline__ void add_all(const struct rank_sums &s, const 
 #pragma unroll
         for (int r = 0; r < RANK_PEERS_MAX; r++)
             if (r < s.peers.n_ranks && r != s.peers.rank)
-                push(s.peers.windows[r] + v.slot_at + (s.peers.rank * v.n + i) * (int64_t)sizeof(uint4), own);
+                push(s.peers.windows[r] + v.slot_at +
+                         (s.peers.rank * v.n + i) * (int64_t)sizeof(uint4),
+                     own);
     }
     for (int64_t i = begin; i < v.n; i += stride) {
         char *first = v.mine + i * (int64_t)sizeof(uint4);
@@ -172,9 +175,8 @@ static __device__ __forceinline__ void add_all(const struct rank_sums &s, const 
 }
 
 /* Many numbers: owners add. Each thread has the same place in every rank's part. */
-static __device__ __forceinline__ void add_owned(const struct rank_sums &s,
-                                                 const struct vectors &v, int64_t begin,
-                                                 int64_t stride)
+static __device__ __forceinline__ void add_owned(const struct rank_sums &s, const struct vectors &v,
+                                                 int64_t begin, int64_t stride)
 {
     const int rank = s.peers.rank, n_ranks = s.peers.n_ranks;
     const int64_t sums_at = n_ranks * v.part;
@@ -207,7 +209,8 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s,
             if (r != rank && r * v.part + at < v.n) {
                 const int64_t i = r * v.part + at;
 
-                store_sum(s, v, i, take(v.mine + (sums_at + i) * (int64_t)sizeof(uint4), s.peers, r));
+                store_sum(s, v, i,
+                          take(v.mine + (sums_at + i) * (int64_t)sizeof(uint4), s.peers, r));
             }
 }
 
@@ -244,6 +247,79 @@ void launch_rank_sums(struct launch_list *list, const struct rank_sums *s)
         add_dependent<rank_sums_kernel<false>>(list, n_blocks, threads, 0, *s);
 }
 
+/* ---- attn_out ---- */
+
+static __device__ __forceinline__ float bias_at(const struct rank_out &o, int c)
+{
+    if (o.bias == NULL)
+        return 0.0f;
+    return o.is_bias_bf16 ? __uint_as_float((uint32_t)((const uint16_t *)o.bias)[c] << 16)
+                          : ((const float *)o.bias)[c];
+}
+
+static __device__ __forceinline__ float value_of_words(uint32_t high, uint32_t low, float bias)
+{
+    return out_words_value({(int32_t)high, (int32_t)low}) + bias;
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    rank_out_kernel(const __grid_constant__ struct rank_out o)
+{
+    const struct rank_peers &p = o.peers;
+    const int64_t begin = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t stride = (int64_t)gridDim.x * blockDim.x, row = o.n_columns / RANK_WORDS;
+    const int64_t n = live_rows(o.n_live, o.n_rows) * row;
+    const int64_t slot_at =
+        (*(volatile uint32_t *)p.n_before + (uint32_t)o.index) % 2 * p.slot_bytes;
+
+    pdl_wait();
+    pdl_launch_dependents();
+#pragma unroll 2
+    for (int64_t i = begin; i < n; i += stride) {
+        const uint4 high = __ldcg((const uint4 *)o.h + i), low = __ldcg((const uint4 *)o.low + i);
+
+#pragma unroll
+        for (int r = 0; r < RANK_PEERS_MAX; r++)
+            if (r < p.n_ranks && r != p.rank) {
+                char *to = p.windows[r] + slot_at + (p.rank * 2 * n + i) * (int64_t)sizeof(uint4);
+
+                push(to, high);
+                push(to + n * (int64_t)sizeof(uint4), low);
+            }
+    }
+    for (int64_t i = begin; i < n; i += stride) {
+        const int c = (int)(i % row) * RANK_WORDS;
+        uint4 high = __ldcg((const uint4 *)o.h + i), low = __ldcg((const uint4 *)o.low + i);
+
+#pragma unroll 1
+        for (int r = 0; r < p.n_ranks; r++) {
+            char *from = p.windows[p.rank] + slot_at + (r * 2 * n + i) * (int64_t)sizeof(uint4);
+
+            if (r == p.rank)
+                continue;
+            high = sum_of(high, take(from, p, r), true);
+            const uint4 part = take(from + n * (int64_t)sizeof(uint4), p, r);
+
+            low = make_uint4(low.x + part.x, low.y + part.y, low.z + part.z, low.w + part.w);
+        }
+        ((float4 *)o.h)[i] = make_float4(value_of_words(high.x, low.x, bias_at(o, c)),
+                                         value_of_words(high.y, low.y, bias_at(o, c + 1)),
+                                         value_of_words(high.z, low.z, bias_at(o, c + 2)),
+                                         value_of_words(high.w, low.w, bias_at(o, c + 3)));
+    }
+}
+
+void launch_rank_out(struct launch_list *list, const struct rank_out *o)
+{
+    const int64_t n = (int64_t)o->n_rows * (o->n_columns / RANK_WORDS);
+    const int64_t n_most = (int64_t)list->gpu->n_sms * BLOCKS_PER_SM;
+    const unsigned threads = n <= FEW_VECTORS ? FEW_THREADS : THREADS;
+    const int64_t n_wanted = (n + threads - 1) / threads;
+
+    add_dependent<rank_out_kernel>(list, (unsigned)(n_wanted < n_most ? n_wanted : n_most), threads,
+                                   0, *o);
+}
+
 /* ---- integers of one row ---- */
 
 static __global__ void __launch_bounds__(THREADS)
@@ -272,10 +348,9 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll 1
     for (int r = 0; r < p.n_ranks; r++)
         if (r != p.rank)
-            sum = sum_of(sum,
-                         take(p.windows[p.rank] + slot_at + (r * n + i) * (int64_t)sizeof(uint4), p,
-                              r),
-                         true);
+            sum = sum_of(
+                sum, take(p.windows[p.rank] + slot_at + (r * n + i) * (int64_t)sizeof(uint4), p, r),
+                true);
     if (sum.x == bad)
         *s.poison = 1;
     ((uint4 *)s.sums)[i] = sum.x == bad ? make_uint4(0, 0, 0, 0) : sum;

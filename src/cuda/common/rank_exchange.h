@@ -4,16 +4,16 @@
  * RANK_EMPTY until it has been written, and the kernel that takes it empties it again. So no fence
  * and no counter is needed.
  *
- * A window has two slots, which exchanges use by turns. Two are enough: a rank writes exchange i + 2
- * after it has taken what all others wrote for exchange i + 1, which they did after they had taken
+ * A window has two slots, which exchanges use by turns. Two are enough: a rank writes exchange
+ * i + 2 after it has taken what all others wrote for exchange i + 1, which they did after they had taken
  * and emptied exchange i, of the same slot. Kernel borders order a rank's own accesses, since every
  * kernel of a step waits for the one before (pdl.cuh).
  *
  * Kernels of a few rows exchange within, by pairs of a number and the number of the exchange: any
  * number of threads may read a pair, and nobody empties it. Pairs have two slots as well.
  *
- * Every wait ends: when the host says so (another rank has ended), or after WAIT_NS_MAX (rank_wait.cuh). The numbers
- * of the step are then NaN, and the host fails it. */
+ * Every wait ends: when the host says so (another rank has ended), or after WAIT_NS_MAX
+ * (rank_wait.cuh). The numbers of the step are then of no use, and the host fails it. */
 #ifndef CUDA_COMMON_RANK_EXCHANGE_H
 #define CUDA_COMMON_RANK_EXCHANGE_H
 
@@ -29,9 +29,10 @@ extern "C" {
 
 enum {
     RANK_PEERS_MAX = 8,
-    RANK_WORDS = 4, /* numbers that are exchanged together: 16 bytes */
+    RANK_WORDS = 4,     /* numbers that are exchanged together: 16 bytes */
     RANK_PAIR_ROWS = 4, /* rows that are exchanged within kernels */
-    RANK_PAIR_BYTES = 8
+    RANK_PAIR_BYTES = 8,
+    RANK_OUT_ROWS = 1024 /* of struct rank_out at most */
 };
 
 /* -0 as a float, and an integer that no sum has. Floats of this value are sent as 0. */
@@ -43,9 +44,9 @@ struct rank_peers {
     char *windows[RANK_PEERS_MAX]; /* of all ranks, mapped here; this rank's own included */
     int64_t slot_bytes;            /* of a window, which begins with its two slots */
     int64_t pairs_at;              /* in a window: pairs of a number and the exchange's number */
-    int64_t pairs_bytes;           /* of a slot of pairs: (n_ranks, RANK_PAIR_ROWS, columns) */
+    int64_t pairs_bytes;           /* of a slot of pairs: (n_ranks, 2, RANK_PAIR_ROWS, columns) */
     const struct rank_peers *on_device; /* a copy of this struct */
-    uint32_t *n_before;            /* exchanges of all steps before; set by the upload */
+    uint32_t *n_before;                 /* exchanges of all steps before; set by the upload */
     /* Host memory, mapped. 0; ENDED: the host ends all waits; 1 + r: a wait for rank r took too
      * long. */
     int32_t *state;
@@ -75,8 +76,11 @@ static inline HOST_DEVICE int64_t rank_part_vectors(int64_t n_vectors, int n_ran
 static inline HOST_DEVICE int64_t rank_slot_bytes(int64_t n_rows, int64_t n_columns, int n_ranks)
 {
     const int64_t n = (n_rows * n_columns + RANK_WORDS - 1) / RANK_WORDS;
+    const int64_t n_out = n_rows < (int)RANK_OUT_ROWS ? n_rows : (int)RANK_OUT_ROWS;
+    const int64_t sums = (n_ranks * rank_part_vectors(n, n_ranks) + n) * RANK_WORDS * 4;
+    const int64_t words = n_ranks * 2 * n_out * n_columns * 4; /* struct rank_out */
 
-    return (n_ranks * rank_part_vectors(n, n_ranks) + n) * RANK_WORDS * 4;
+    return sums > words ? sums : words;
 }
 
 static inline int64_t rank_pairs_at(int64_t slot_bytes, int64_t n_samples, int n_ranks)
@@ -86,7 +90,7 @@ static inline int64_t rank_pairs_at(int64_t slot_bytes, int64_t n_samples, int n
 
 static inline int64_t rank_pairs_bytes(int64_t n_columns, int n_ranks)
 {
-    return n_ranks * RANK_PAIR_ROWS * n_columns * RANK_PAIR_BYTES;
+    return n_ranks * 2 * RANK_PAIR_ROWS * n_columns * RANK_PAIR_BYTES;
 }
 
 static inline int64_t rank_window_bytes(int64_t slot_bytes, int64_t n_samples, int64_t n_columns,
@@ -100,13 +104,26 @@ static inline int64_t rank_window_bytes(int64_t slot_bytes, int64_t n_samples, i
  * ranks. Columns are a multiple of RANK_WORDS. */
 struct rank_sums {
     struct rank_peers peers;
-    float *h;          /* (n_rows, n_columns) */
-    const float *unit; /* (n_columns) */
+    float *h;              /* (n_rows, n_columns) */
+    const float *unit;     /* (n_columns) */
     const int32_t *n_live; /* live_rows.cuh: rows that are exchanged; NULL: all */
     int32_t n_rows, n_integer, n_columns;
     int32_t index; /* of the exchange in its step */
 };
 void launch_rank_sums(struct launch_list *list, const struct rank_sums *s);
+
+/* The same for decode rows of attn_out, whose sums are two words (out_sums.h): high ones in h, low
+ * ones in `low`. h = the value of the sum over ranks, plus bias. */
+struct rank_out {
+    struct rank_peers peers;
+    float *h;           /* (n_rows, n_columns) */
+    const int32_t *low; /* likewise */
+    const void *bias;   /* (n_columns) F32 or BF16; NULL: none */
+    const int32_t *n_live;
+    int32_t n_rows, n_columns, index;
+    bool is_bias_bf16;
+};
+void launch_rank_out(struct launch_list *list, const struct rank_out *o);
 
 /* The same for one row of integers, which stay integers: struct expert_sums of decode.h. A poisoned
  * row is poisoned on all ranks. */

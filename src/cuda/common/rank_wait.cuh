@@ -2,6 +2,7 @@
 #ifndef CUDA_COMMON_RANK_WAIT_CUH
 #define CUDA_COMMON_RANK_WAIT_CUH
 
+#include "cuda/common/out_sums.h"
 #include "cuda/common/rank_exchange.h"
 
 enum {
@@ -56,9 +57,8 @@ static __device__ __forceinline__ int64_t pair_offset(const struct pair_slot &sl
     return slot.at + ((int64_t)rank * n + at) * RANK_PAIR_BYTES;
 }
 
-static __device__ __forceinline__ void push_pair(const struct rank_peers &p,
-                                                 const struct pair_slot &slot, int n, int at,
-                                                 uint32_t word)
+static __device__ __forceinline__ void
+push_pair(const struct rank_peers &p, const struct pair_slot &slot, int n, int at, uint32_t word)
 {
     const uint64_t pair = (uint64_t)slot.number << 32 | word;
 
@@ -86,22 +86,25 @@ static __device__ __forceinline__ uint32_t wait_pair(const struct rank_peers &p,
     }
 }
 
-/* The sum over all ranks of a float, in the order of ranks. One warp of those with the same number
- * pushes it. */
-static __device__ __forceinline__ float sum_of_pairs(const struct rank_peers &p,
-                                                     const struct pair_slot &slot, int n, int at,
-                                                     float mine, bool pushes)
+/* The sum over all ranks of two words (out_sums.h), which are pairs `at` of n and of the next n. */
+static __device__ __forceinline__ struct out_words sum_of_pairs(const struct rank_peers &p,
+                                                                const struct pair_slot &slot, int n,
+                                                                int at, struct out_words mine,
+                                                                bool pushes)
 {
-    float sum = 0.0f;
+    struct out_words sum = mine;
 
-    if (pushes)
-        push_pair(p, slot, n, at, __float_as_uint(mine));
-    for (int r = 0; r < p.n_ranks; r++) {
-        const float part =
-            r == p.rank ? mine : __uint_as_float(wait_pair(p, slot, r, n, at));
-
-        sum = r == 0 ? part : sum + part;
+    if (pushes) {
+        push_pair(p, slot, 2 * n, at, (uint32_t)mine.high);
+        push_pair(p, slot, 2 * n, n + at, (uint32_t)mine.low);
     }
+    for (int r = 0; r < p.n_ranks; r++)
+        if (r != p.rank) {
+            const uint32_t high = wait_pair(p, slot, r, 2 * n, at);
+
+            sum =
+                out_words_sum(sum, {(int32_t)high, (int32_t)wait_pair(p, slot, r, 2 * n, n + at)});
+        }
     return sum;
 }
 

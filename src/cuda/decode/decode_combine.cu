@@ -114,8 +114,7 @@ static __device__ __forceinline__ void store_raw(int32_t *to, const struct parti
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++)
         if (has_number(left, i))
-            to[i * NORM_THREADS] =
-                isnan(poison.at[i]) ? (int32_t)EXPERT_SUM_POISONED : sums.at[i];
+            to[i * NORM_THREADS] = isnan(poison.at[i]) ? (int32_t)EXPERT_SUM_POISONED : sums.at[i];
 }
 
 /* sum += a rank's expert output. */

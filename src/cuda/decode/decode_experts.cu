@@ -20,14 +20,14 @@
 #include "cuda/common/swiglu.cuh"
 #include "cuda/decode/expert_row.cuh"
 
-/* BLOCKS of a cluster: 6 where there are so few slices that these fit the GPU, on a rank of several;
- * else 4. */
+/* BLOCKS of a cluster: 6 where there are so few slices that these fit the GPU, as on a rank of
+ * several; else 4. */
 enum {
-    CLUSTER_ITEMS = 12,         /* rows of units of w_up of a cluster, by equal shares of blocks */
+    CLUSTER_ITEMS = 12, /* rows of units of w_up of a cluster, by equal shares of blocks */
     BLOCKS_MIN = 4,
     BLOCKS_MAX = 6,
-    ITEMS_MAX = CLUSTER_ITEMS / BLOCKS_MIN, /* of a block */
-    ITEM_UNITS = UNIT_ROWS / 2,             /* gated units of an item */
+    ITEMS_MAX = CLUSTER_ITEMS / BLOCKS_MIN,                /* of a block */
+    ITEM_UNITS = UNIT_ROWS / 2,                            /* gated units of an item */
     SLICE_MAX = CLUSTER_ITEMS * ITEM_UNITS / UNIT_COLUMNS, /* units of a cluster */
     UP_CHAINS_MAX = ITEMS_MAX * RING_WARPS,
     WARP_CHAINS = UP_CHAINS_MAX / EXPERT_WARPS, /* of w_up, of a warp, at most */
@@ -117,8 +117,7 @@ static __device__ __forceinline__ struct up_row up_row_of(const struct cluster_s
 }
 
 /* Row of units of w_down number i of a warp. */
-template <int BLOCKS>
-static __device__ __forceinline__ int down_row_of(int i)
+template <int BLOCKS> static __device__ __forceinline__ int down_row_of(int i)
 {
     return (i * EXPERT_WARPS + (int)threadIdx.x / WARP_LANES) * BLOCKS + cluster_rank();
 }
@@ -177,10 +176,9 @@ static __device__ __forceinline__ void walk_into(struct experts_walk *walk,
 
 /* Starts the copy of the next unit, if there is one. */
 template <int BLOCKS>
-static __device__ __forceinline__ void walk_fill(struct experts_walk *walk,
-                                                 const struct decode_experts &p,
-                                                 const struct cluster_slices &c, const int *ids,
-                                                 char *slot)
+static __device__ __forceinline__ void
+walk_fill(struct experts_walk *walk, const struct decode_experts &p, const struct cluster_slices &c,
+          const int *ids, char *slot)
 {
     if (walk->n_left > 0) {
         copy_tiles<experts_shape>(slot, walk->at, 0);
@@ -316,10 +314,9 @@ static __device__ __forceinline__ void store_chain(float *to, const struct chain
 /* Computes the gated units of item i from its sums, by warp i, and sends them to all blocks of the
  * cluster. */
 template <int BLOCKS>
-static __device__ __forceinline__ void send_gated(char *gated, uint32_t arrived, const float *sums,
-                                                  const struct decode_experts &p,
-                                                  const struct up_row &r, int i, float gate,
-                                                  uint2 bias_bits)
+static __device__ __forceinline__ void
+send_gated(char *gated, uint32_t arrived, const float *sums, const struct decode_experts &p,
+           const struct up_row &r, int i, float gate, uint2 bias_bits)
 {
     const int lane = threadIdx.x % WARP_LANES, to_block = lane / ITEM_PIECES;
     const int at = (cluster_rank() * (CLUSTER_ITEMS / BLOCKS) + i) * ITEM_BYTES;
@@ -558,7 +555,8 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
 
         if (of_down == 0) {
             pdl_launch_dependents();
-            exchange_gated<BLOCKS>(s, arrived, p, item, item.rank < 0 ? 0.0f : gates[item.rank], bias_bits);
+            exchange_gated<BLOCKS>(s, arrived, p, item, item.rank < 0 ? 0.0f : gates[item.rank],
+                                   bias_bits);
         }
         if (of_down >= 0) {
             if (row >= n_rows)
@@ -573,8 +571,8 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
         } else if (up_row_of<BLOCKS>(c, i / RING_WARPS).rank < 0) {
             continue;
         }
-        multiply_chain<BLOCKS>(&sums, &walk, p, c, ids, n, inputs, step * UNIT_BLOCKS * TOKEN_BLOCK_BYTES,
-                       s.zeros);
+        multiply_chain<BLOCKS>(&sums, &walk, p, c, ids, n, inputs,
+                               step * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, s.zeros);
         if (of_down < 0)
             store_chain(s.sums + i / RING_WARPS * ITEM_SUMS, sums, eighth);
         else

@@ -153,8 +153,7 @@ static __device__ __forceinline__ void consume(const struct decode_grouped &p, s
     const struct decode_vector &biases = IS_UP ? p.e.bias_up : p.e.bias_down;
     const int lane = threadIdx.x % WARP_LANES;
     struct job_items<IS_UP, SHAPE> items(p);
-    struct consumer c =
-        consumer_of<SHAPE>(s, group, warp, items.w.n_units, p.e.slice_units);
+    struct consumer c = consumer_of<SHAPE>(s, group, warp, items.w.n_units, p.e.slice_units);
     int4 next = items.first < items.end ? items.head_of(items.first) : make_int4(0, 0, 0, 0);
 
     for (int item = items.first; item < items.end; item++) {

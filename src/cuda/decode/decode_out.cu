@@ -157,7 +157,7 @@ static __device__ __forceinline__ void clear_expert_sum(const struct expert_sums
 /* The sum of a row's slices in column lane % 16, for one row: lanes l and l + 16 have half of the
  * slices each. All lanes call it. */
 template <bool IS_MXFP4>
-static __device__ __forceinline__ float sum_of_slices_by_half(const float *sums)
+static __device__ __forceinline__ struct out_sum out_sum_by_half(const float *sums)
 {
     enum { HALF = RING_WARPS / 2 };
     const int lane = threadIdx.x % WARP_LANES;
@@ -170,7 +170,40 @@ static __device__ __forceinline__ float sum_of_slices_by_half(const float *sums)
     sum.high += __shfl_xor_sync(ALL_LANES, sum.high, TILE_ROWS);
     sum.low += __shfl_xor_sync(ALL_LANES, sum.low, TILE_ROWS);
     sum.overflow |= __shfl_xor_sync(ALL_LANES, sum.overflow, TILE_ROWS);
-    return out_sum_value(sum, RING_WARPS);
+    return sum;
+}
+
+template <bool IS_MXFP4>
+static __device__ __forceinline__ float sum_of_slices_by_half(const float *sums)
+{
+    return out_sum_value(out_sum_by_half<IS_MXFP4>(sums), RING_WARPS);
+}
+
+/* The lane's sums over all ranks; one warp of those with the same numbers pushes them. All lanes
+ * call it. */
+template <class SHAPE, int KIND>
+static __device__ __forceinline__ struct lane_values<KIND>
+lane_sums_of_ranks(const float *sums, const struct decode_out &o, const struct pair_slot &slot,
+                   int n_tokens, int column) {
+    const int lane = threadIdx.x % WARP_LANES, n_rows = o.p.w.n_rows;
+    struct lane_values<KIND> out = {
+    };
+
+#pragma unroll
+    for (int k = 0; k < lane_values<KIND>::N; k++) {
+        const int token = k * LANE_TOKENS + lane / TILE_ROWS;
+        struct out_sum sum = {};
+
+        if (KIND != ROWS_ANY)
+            sum = out_sum_by_half<SHAPE::IS_MXFP4>(sums);
+        else if (token < n_tokens)
+            sum = out_sum_of_slices<SHAPE::IS_MXFP4>(sums, k * WARP_LANES + lane, 1, n_tokens);
+        if (token < n_tokens && column < n_rows)
+            out.at[k] = out_words_value(sum_of_pairs(
+                *o.peers, slot, RANK_PAIR_ROWS * n_rows, token * n_rows + column,
+                out_sum_words(sum, RING_WARPS), threadIdx.x / WARP_LANES == RING_WARPS - 1));
+    }
+    return out;
 }
 
 /* The sums of the lane's column in its tokens. All lanes call it. */
@@ -270,7 +303,12 @@ static __device__ __forceinline__ void project(const struct decode_out &o)
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
     store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
-    const struct lane_values<KIND> sum = lane_sums<SHAPE, KIND>(sums, n_tokens);
+    struct lane_values<KIND> sum;
+
+    if constexpr (HAS_RANKS)
+        sum = lane_sums_of_ranks<SHAPE, KIND>(sums, o, slot, n_tokens, column);
+    else
+        sum = lane_sums<SHAPE, KIND>(sums, n_tokens);
 
     if (KIND != ROWS_ANY)
         before.at[0] = with_expert_part(before.at[0], expert);
@@ -280,13 +318,7 @@ static __device__ __forceinline__ void project(const struct decode_out &o)
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
-            float out = sum.at[k] + bias;
-
-            if (HAS_RANKS)
-                out = sum_of_pairs(*o.peers, slot, RANK_PAIR_ROWS * p.w.n_rows,
-                                   (k * LANE_TOKENS + lane / TILE_ROWS) * p.w.n_rows + column, out,
-                                   warp == RING_WARPS - 1);
-            updated.at[k] = before.at[k] + out;
+            updated.at[k] = before.at[k] + (sum.at[k] + bias);
             if (warp == RING_WARPS - 1)
                 x[k * LANE_TOKENS * p.out_width] = updated.at[k];
             if (KIND != ROWS_ANY && warp == RING_WARPS - 1 && o.expert.sums != NULL)
@@ -338,8 +370,7 @@ static bool launch_kind(struct launch_list *list, const struct decode_out *o)
         return decode_launch_of<out_ranks_kernel<SHAPE, KIND, GROUPS>>(list, grid, block,
                                                                        even_bytes, *o);
     else
-        return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(list, grid, block, even_bytes,
-                                                                 *o);
+        return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(list, grid, block, even_bytes, *o);
 }
 
 template <class SHAPE, int GROUPS, bool HAS_RANKS>

@@ -1,5 +1,5 @@
-/* Launches that exchange numbers between ranks (common/rank_exchange.h): sums after attn_out and the
- * experts, logits before sampling, tokens after it. All ranks have the same ones in the same
+/* Launches that exchange numbers between ranks (common/rank_exchange.h): sums after attn_out and
+ * the experts, logits before sampling, tokens after it. All ranks have the same ones in the same
  * order. */
 #include "cuda/program/fuse_internal.h"
 
@@ -22,6 +22,51 @@ void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer,
     reads(f, i, h);
     writes(f, i, h);
     set_op(f, i);
+}
+
+/* On Hopper all kernels for decode rows of packed weights can. */
+bool has_out_words(const struct fuse *f, int i, const struct attn_out_args *a)
+{
+    return is_exchanged(f, i) && f->in->arch == ARCH_HOPPER && a->wo.layout == LAYOUT_PACKED &&
+           is_vector(&a->bo) && a->att.dim[1] % DECODE_COLUMNS_OF == 0 &&
+           matmul_decode_rows(f) > 0 && f->n_decode <= DECODE_ROWS_MAX;
+}
+
+/* The decode rows, whose sums are words. */
+static void exchange_words(struct fuse *f, int i, const struct attn_out_args *a, int n_rows)
+{
+    const struct rank_out o = {.peers = *f->in->peers,
+                               .h = a->h.data,
+                               .low = f->out_low,
+                               .bias = a->bo.data,
+                               .is_bias_bf16 = a->bo.dtype == DTYPE_BF16,
+                               .n_live = f->n_live,
+                               .n_rows = n_rows,
+                               .n_columns = (int32_t)a->h.dim[1],
+                               .index = f->list->n_exchanges++};
+
+    next_launch(f);
+    launch_rank_out(f->list, &o);
+    reads(f, i, &a->h);
+    reads_early(f, &a->bo);
+    reads_copy(f, i, WORKSPACE_out_low, 0);
+    writes(f, i, &a->h);
+    set_op(f, i);
+}
+
+void exchange_out(struct fuse *f, int i, const struct attn_out_args *a)
+{
+    const int n_words = f->out_low != NULL ? f->n_decode : 0, n_all = f->n_rows;
+    struct tensor rest = a->h;
+
+    if (!is_exchanged(f, i))
+        return;
+    if (n_words > 0)
+        exchange_words(f, i, a, n_words);
+    rest.data = (float *)rest.data + n_words * rest.dim[1];
+    f->n_rows = n_all - n_words;
+    exchange_sums(f, i, &rest, 0, NULL);
+    f->n_rows = n_all;
 }
 
 void exchange_expert_sums(struct fuse *f, int i)

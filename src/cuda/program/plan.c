@@ -80,14 +80,14 @@ static enum osp_status share_bounds(struct gpu *gpu, struct bounds_memory *m)
 
     if (m->host == NULL)
         return OSP_OK;
-    TRY(gpu_check(cudaMemcpyAsync(m->host, m->bounds.slices, m->n_bytes, cudaMemcpyDeviceToHost,
-                                  gpu->stream),
-                  "reading bounds of the experts' sums"));
+    TRY(gpu_check(
+        cudaMemcpyAsync(m->host, m->bounds.slices, m->n_bytes, cudaMemcpyDeviceToHost, gpu->stream),
+        "reading bounds of the experts' sums"));
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "reading bounds of the experts' sums"));
     TRY(gpu_peers_sum(gpu, m->host, m->n_bytes / sizeof(*m->host)));
-    TRY(gpu_check(cudaMemcpyAsync(m->bounds.slices, m->host, m->n_bytes, cudaMemcpyHostToDevice,
-                                  gpu->stream),
-                  "writing bounds of the experts' sums"));
+    TRY(gpu_check(
+        cudaMemcpyAsync(m->bounds.slices, m->host, m->n_bytes, cudaMemcpyHostToDevice, gpu->stream),
+        "writing bounds of the experts' sums"));
 out:
     return st;
 }
