@@ -5,9 +5,9 @@
  * and no counter is needed.
  *
  * A window has two slots, which exchanges use by turns. Two are enough: a rank writes exchange
- * i + 2 after it has taken what all others wrote for exchange i + 1, which they did after they had taken
- * and emptied exchange i, of the same slot. Kernel borders order a rank's own accesses, since every
- * kernel of a step waits for the one before (pdl.cuh).
+ * i + 2 after it has taken what all others wrote for exchange i + 1, which they did after they had
+ * taken and emptied exchange i, of the same slot. Kernel borders order a rank's own accesses, since
+ * every kernel of a step waits for the one before (pdl.cuh).
  *
  * Kernels of a few rows exchange within, by pairs of a number and the number of the exchange: any
  * number of threads may read a pair, and nobody empties it. Pairs have two slots as well.

@@ -67,9 +67,8 @@ static __device__ __forceinline__ struct out_pos out_pos_at(const struct decode_
 
 /* Stores element i of attn_out as words, if it is for other ranks to add to. */
 template <class SHAPE>
-static __device__ __forceinline__ bool stored_words(const struct decode_matmul &p,
-                                                    const float *sums, int i, float *to,
-                                                    int n_tokens)
+static __device__ __forceinline__ bool
+stored_words(const struct decode_matmul &p, const float *sums, int i, float *to, int n_tokens)
 {
     if constexpr (SHAPE::IS_SLICED)
         if (p.low != NULL) {
@@ -132,9 +131,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
                 KIND != ROWS_ANY && is_mine ? mine : out_pos_at<SHAPE>(p, i, part, first, n_tokens);
             float sum;
 
-            if (to.out == NULL)
-                continue;
-            if (stored_words<SHAPE>(p, sums_of_split, i, to.out, n_tokens))
+            if (to.out == NULL || stored_words<SHAPE>(p, sums_of_split, i, to.out, n_tokens))
                 continue;
             sum = sum_of_split<SHAPE>(sums_of_split, i, SHAPE::TILES, n_tokens) +
                   (is_mine ? bias : vector_at(p.bias, 0, to.row));
