@@ -125,12 +125,16 @@ static void make_batch(int n_tokens, int n_rows)
 static float *grid_of(const struct layer *l)
 {
     struct experts_args a = {};
+    struct expert_bounds bounds;
     float *grid = zeros(expert_grid_floats(WIDTH));
 
     a.w_down = {DTYPE_MXFP4, 3, {EXPERTS, WIDTH, WIDTH}, l->down, NULL, LAYOUT_PACKED};
     a.b_down = {DTYPE_BF16, 2, {EXPERTS, WIDTH}, l->bias, NULL, LAYOUT_PACKED};
     a.limit = 7.0f, a.alpha = 1.702f;
-    launch_expert_grid(0, grid, &a);
+    bounds.slices = zeros((int64_t)EXPERTS * EXPERT_SLICES * WIDTH);
+    bounds.columns = zeros(2 * WIDTH);
+    launch_expert_bounds(0, &bounds, &a, 0, 1);
+    launch_expert_grid(0, grid, &bounds, &a, 1);
     return grid;
 }
 
@@ -259,6 +263,7 @@ static struct decode_experts experts_of(const struct layer *l, int n_rows, bool 
     p.y = y, p.router_logits = router_logits, p.units = gated, p.x = x, p.h = h, p.ids = ids,
     p.gates = gates;
     p.n_read = n_read, p.n_tokens = n_rows, p.n_ranks = ACTIVE, p.n_experts = EXPERTS;
+    p.slice_units = expert_slice_width(WIDTH / UNIT_COLUMNS);
     p.n_columns = WIDTH, p.n_units = WIDTH, p.limit = 7.0f, p.alpha = 1.702f;
     p.grid = l->grid, p.poison = poison, p.sums = expert_sums;
     if (has_sums)

@@ -108,10 +108,10 @@ int main(int argc, char **argv)
     fflush(stdout);
     for (int r = 1; r < n_ranks; r++)
         if (fork() == 0) {
-            run_rank(sockets, region, (struct shard){r, n_ranks}, n_rounds);
+            run_rank(sockets, region, (struct shard){.rank = r, .n_ranks = n_ranks}, n_rounds);
             return EXIT_SUCCESS;
         }
-    run_rank(sockets, region, (struct shard){0, n_ranks}, n_rounds);
+    run_rank(sockets, region, (struct shard){.rank = 0, .n_ranks = n_ranks}, n_rounds);
     while (wait(NULL) > 0)
         continue;
     return EXIT_SUCCESS;

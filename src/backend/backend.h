@@ -57,6 +57,7 @@ struct sampled {
 /* The device's own memory; all zero for a device that works in host memory. */
 struct device_memory {
     int64_t total_bytes, free_bytes;
+    int n_devices;   /* that ranks of this host can use, a rank each */
     bool is_unified; /* it is host memory too, and free_bytes leaves out the page cache of files */
 };
 
@@ -118,6 +119,7 @@ struct backend_ops {
     const char *name;      /* "cpu" */
     bool runs_in_worker;   /* its failure ends the process, so `auto` runs it in a worker process */
     bool runs_draft_heads; /* it has the stages of draft heads (args.h) */
+    enum shard_rule shard_rule;              /* how a model is divided among ranks of this device */
     const struct device_option_row *options; /* this device's own; ends with a row without a name,
                                                 NULL: it has no options */
     enum osp_status (*open)(struct backend **out, const struct backend_options *opt);

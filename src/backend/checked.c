@@ -593,7 +593,7 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
     return plugin_ops(out, "cuda");
 }
 
-#define WITHOUT_BACKEND(device, in_worker, draft_heads)                                            \
+#define WITHOUT_BACKEND(device, in_worker, draft_heads, rule)                                      \
     static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -634,10 +634,11 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
 DEVICE_LIST(WITHOUT_BACKEND)
 #undef WITHOUT_BACKEND
 
-#define CHECKED_DEVICE(device, in_worker, draft_heads)                                             \
+#define CHECKED_DEVICE(device, in_worker, draft_heads, rule)                                       \
     [DEVICE_##device] = {.name = #device,                                                          \
                          .runs_in_worker = in_worker,                                              \
                          .runs_draft_heads = draft_heads,                                          \
+                         .shard_rule = rule,                                                       \
                          .open = open_##device,                                                    \
                          .close = checked_close,                                                   \
                          .info = checked_info,                                                     \
@@ -685,7 +686,7 @@ const struct device_option_row *device_option_rows(enum device device)
 enum osp_status device_check(enum device device)
 {
     static enum osp_status (*const checks[N_DEVICES])(const struct backend_ops **) = {
-#define DEVICE_CHECK(device, in_worker, draft_heads) device_ops_##device,
+#define DEVICE_CHECK(device, in_worker, draft_heads, rule) device_ops_##device,
         DEVICE_LIST(DEVICE_CHECK)
 #undef DEVICE_CHECK
     };

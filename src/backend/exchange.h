@@ -10,9 +10,16 @@
 
 #include "base/status.h"
 
+/* Which part of a model a rank has differs between kinds of devices: model/shard.h. */
+enum shard_rule {
+    SHARD_FOR_CPU,
+    SHARD_FOR_GPU /* longer slices of the experts; the whole embedding on every rank */
+};
+
 /* A rank of several; {0, 0} and {0, 1}: there is one rank. */
 struct shard {
     int rank, n_ranks;
+    enum shard_rule rule; /* set by the model; 0 in exchanges */
 };
 
 enum {
@@ -39,6 +46,9 @@ struct exchange_ops {
     enum osp_status (*sum)(struct exchange *x, int64_t *data, size_t n);
     /* Rank 0 has all parts afterwards; on other ranks `data` is unchanged. */
     enum osp_status (*gather)(struct exchange *x, const struct gather *g);
+    /* OSP_EDEVICE with the rank's name if one has ended or is silent; does not wait. For devices
+     * that wait for other ranks by themselves. */
+    enum osp_status (*check)(const struct exchange *x);
 };
 
 struct exchange {

@@ -31,6 +31,8 @@ struct plugin_host {
     X(kernel_use)                                                                                  \
     X(probe)                                                                                       \
     X(stage_cost)                                                                                  \
+    X(exchange_ops)                                                                                \
+    X(exchange)                                                                                    \
     X(random_weight)                                                                               \
     X(tensor)                                                                                      \
     X(program_op)                                                                                  \

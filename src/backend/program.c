@@ -283,15 +283,18 @@ static enum rows_needed rows_of(const struct program *p, int i)
     return ROWS_SAMPLED;
 }
 
-static enum exchange_kind exchange_of(enum stage stage)
+static enum exchange_kind exchange_of(const struct program_op *op)
 {
-    switch (stage) {
-    case STAGE_embed_rmsnorm: /* every rank has the rows of some tokens, and zeros for others */
+    switch (op->stage) {
+    case STAGE_embed_rmsnorm: /* with a part: zeros for the tokens of other ranks */
+        return op->args.embed_rmsnorm.is_part ? EXCHANGE_SUM : EXCHANGE_NONE;
     case STAGE_attn_out:
     case STAGE_experts:
         return EXCHANGE_SUM;
     case STAGE_logits:
         return EXCHANGE_GATHER;
+    case STAGE_sample:
+        return EXCHANGE_FIRST;
     default:
         return EXCHANGE_NONE;
     }
@@ -303,5 +306,5 @@ void program_end(struct program *p)
     for (int i = p->n_ops - 1; i >= 0; i--)
         p->ops[i].rows = rows_of(p, i);
     for (int i = 0; i < p->n_ops && p->n_ranks > 1; i++)
-        p->ops[i].exchange = exchange_of(p->ops[i].stage);
+        p->ops[i].exchange = exchange_of(&p->ops[i]);
 }

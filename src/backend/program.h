@@ -55,8 +55,9 @@ enum rows_needed {
 /* What follows a stage where the model is divided among ranks (exchange.h). */
 enum exchange_kind {
     EXCHANGE_NONE,
-    EXCHANGE_SUM,   /* its outputs are partial sums over ranks */
-    EXCHANGE_GATHER /* its outputs are columns of a row, of which every rank has a part */
+    EXCHANGE_SUM,    /* its outputs are partial sums over ranks */
+    EXCHANGE_GATHER, /* its outputs are columns of a row, of which every rank has a part */
+    EXCHANGE_FIRST   /* its outputs are those of rank 0, which the other ranks get */
 };
 
 enum { NO_LAYER = -1 };

@@ -16,12 +16,29 @@ enum content {
     CONTENT_SCALES    /* bytes, an E8M0 exponent or the one below it */
 };
 
+/* A rank's part of a tensor, in bytes: of every `whole` bytes from `first` on, the pieces of
+ * `width` bytes that begin at 0, stride, 2 * stride, .., `length` bytes together. length 0: all
+ * bytes from `first` on. */
+struct random_part {
+    int64_t first, whole, width, stride, length;
+};
+
+/* Where byte i of the part is in the tensor. */
+static inline HOST_DEVICE int64_t random_part_at(const struct random_part *p, int64_t i)
+{
+    if (p->length == 0)
+        return p->first + i;
+    return p->first + i / p->length * p->whole + i % p->length / p->width * p->stride +
+           i % p->length % p->width;
+}
+
 /* How the bytes of a tensor are generated. */
 struct random_fill {
     uint64_t key; /* selects the random stream */
     enum content content;
-    float deviation;  /* NORMAL, NEAR_ONE */
-    uint8_t exponent; /* SCALES: the larger of the two */
+    float deviation;         /* NORMAL, NEAR_ONE */
+    uint8_t exponent;        /* SCALES: the larger of the two */
+    struct random_part part; /* zeros: the whole tensor */
 };
 
 /* A weight: its elements, or its codes and scales. */

@@ -69,6 +69,14 @@ static inline HOST_DEVICE int expert_units_per_slice(int64_t expert_width)
     return n < EXPERT_SLICE_UNITS ? n : EXPERT_SLICE_UNITS;
 }
 
+/* The same on GPUs, whose decode kernels have up to GPU_EXPERT_SLICES slices
+ * (cuda/common/expert_sums.h). */
+enum { GPU_EXPERT_SLICES = 8 };
+static inline HOST_DEVICE int gpu_expert_units_per_slice(int64_t expert_width)
+{
+    return slice_units(expert_width, GPU_EXPERT_SLICES);
+}
+
 /* A sum of partials. */
 struct residual_sum {
     int64_t units; /* multiples of 2^-30 */

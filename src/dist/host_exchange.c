@@ -89,7 +89,14 @@ out:
 
 /* ---- common ---- */
 
-static const struct exchange_ops host_ops = {.sum = sum, .gather = gather};
+static enum osp_status check(const struct exchange *x)
+{
+    const struct rank_watch *watch = ((const struct host_exchange *)x)->watch;
+
+    return atomic_load(&watch->has_fault) ? fail(OSP_EDEVICE, "%s", watch->fault) : OSP_OK;
+}
+
+static const struct exchange_ops host_ops = {.sum = sum, .gather = gather, .check = check};
 
 void host_exchange_init(struct host_exchange *x, struct shard shard,
                         const struct transport_ops *transport, const struct rank_watch *watch)

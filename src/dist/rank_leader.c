@@ -508,7 +508,7 @@ static void write_welcome(const struct rank_leader *l, struct rank_welcome *w)
 
 static enum osp_status open_exchange(struct rank_leader *l)
 {
-    const struct shard shard = {0, l->n_ranks};
+    const struct shard shard = {.rank = 0, .n_ranks = l->n_ranks};
     int sockets[RANKS_MAX];
     struct rank_welcome w;
     enum osp_status st = OSP_OK;

@@ -93,7 +93,7 @@ out:
 static enum osp_status open_exchange(struct rank_member *m, const struct rank_welcome *w,
                                      const char *address)
 {
-    const struct shard shard = {m->rank, w->n_ranks};
+    const struct shard shard = {.rank = m->rank, .n_ranks = w->n_ranks};
     int sockets[RANKS_MAX];
     enum osp_status st;
 

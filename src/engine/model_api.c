@@ -83,15 +83,20 @@ out:
 static enum osp_status plan_rank(struct memory_request *request, struct gptoss_config *part,
                                  const struct gptoss_config *c, const struct osp_model_options *opt)
 {
-    const int n_ranks = ranks_wanted(opt);
+    const int n_ranks = ranks_wanted(opt), n_local = ranks_on_this_host(opt);
+    const enum shard_rule rule = ranks_shard_rule(opt);
+    int n_sharing = n_local; /* ranks that share a memory */
     enum osp_status st;
 
     *part = *c;
-    TRY(shard_check(c, n_ranks));
-    shard_config(part, c, (struct shard){0, n_ranks});
+    TRY(shard_check(c, n_ranks, rule));
+    shard_config(part, c, (struct shard){0, n_ranks, rule});
     if (n_ranks == 1)
         return OSP_OK;
-    request->info.allowed_bytes /= ranks_on_this_host(opt);
+    if (rule == SHARD_FOR_GPU && request->info.gpu.n_devices > 0)
+        n_sharing = (n_local + request->info.gpu.n_devices - 1) / request->info.gpu.n_devices;
+    request->info.allowed_bytes /= n_sharing;
+    request->n_ranks = n_ranks;
     request->n_threads = ranks_threads(opt, ranks_on_this_host(opt));
 out:
     return st;
@@ -311,7 +316,7 @@ static enum osp_status plan_source(struct osp_model *m, const struct osp_model_o
                                    const struct model_source *source,
                                    const struct draft_files *draft)
 {
-    const struct shard shard = {0, ranks_wanted(opt)};
+    const struct shard shard = {0, ranks_wanted(opt), ranks_shard_rule(opt)};
     struct weights_report report = source->report;
     enum osp_status st;
 
@@ -342,7 +347,7 @@ static enum osp_status open_source(struct model_source *out, struct draft_files 
     else
         TRY(model_source_open(out, m->path));
     TRY(check_load_format(&out->checkpoint.config, out->checkpoint.path, opt->load_format));
-    TRY(shard_check(&out->checkpoint.config, ranks_wanted(opt)));
+    TRY(shard_check(&out->checkpoint.config, ranks_wanted(opt), ranks_shard_rule(opt)));
     if (opt->draft_model != NULL && ranks_wanted(opt) > 1)
         TRY(fail(OSP_EUNSUPPORTED,
                  "a draft head and tensor parallelism cannot be combined yet: leave out the draft "
@@ -383,11 +388,21 @@ out:
     return st;
 }
 
+/* Of generated weights: on CPUs a rank generates all, on a GPU its part, with all of the head. */
+static int64_t dummy_rank_bytes(const struct gptoss_config *c, const struct osp_model_options *opt)
+{
+    const struct shard shard = {0, ranks_wanted(opt), ranks_shard_rule(opt)};
+    struct gptoss_config part;
+
+    shard_config(&part, c, shard);
+    return dummy_bytes(shard.rule == SHARD_FOR_GPU ? &part : c);
+}
+
 /* Unlike a mapped file, generated weights must fit in memory. */
 static enum osp_status check_dummy_fits(const struct gptoss_config *c,
                                         const struct osp_model_options *opt)
 {
-    const int64_t need = dummy_bytes(c);
+    const int64_t need = dummy_rank_bytes(c, opt);
     struct device_memory_info info;
     char need_text[16], has_text[16];
     enum osp_status st;
@@ -426,13 +441,13 @@ static enum osp_status open_dummy(struct osp_model *m, const struct osp_model_op
     m->path = mem_strdup("dummy");
     m->name = mem_printf("%s-dummy", dummy_shape_of(opt));
     TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_layers));
-    TRY(shard_check(&config, ranks_wanted(opt)));
+    TRY(shard_check(&config, ranks_wanted(opt), ranks_shard_rule(opt)));
     if (!m->is_in_worker)
         TRY(check_dummy_fits(&config, opt));
     if (!m->is_in_worker)
         TRY(generate_draft(&draft, &config, opt));
     if (!m->is_in_worker)
-        TRY(plan_memory(m, opt, &config, dummy_bytes(&config), NULL, &draft));
+        TRY(plan_memory(m, opt, &config, dummy_rank_bytes(&config, opt), NULL, &draft));
     if (opt->tokenizer == NULL)
         TRY(bundled_model_path(&folder));
     TRY(open_tokenizer(m, opt->tokenizer, folder));
@@ -604,27 +619,12 @@ out:
     return st;
 }
 
-/* A command line for several GPUs runs on one. */
-static void keep_to_one_gpu(struct osp_model_options *opt)
-{
-    const struct backend_ops *ops = backend_find(opt->device);
-
-    if (opt->tensor_parallel_size < 2 || ops == NULL || strcmp(ops->name, "cpu") == 0)
-        return;
-    log_warn("tensor parallel size %d is ignored: a model is divided among CPU ranks only, so one "
-             "GPU is used",
-             opt->tensor_parallel_size);
-    opt->tensor_parallel_size = 1;
-}
-
 enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *given)
 {
     struct osp_model_options opt = {.path = NULL};
 
     if (given != NULL)
         opt = *given;
-    keep_to_one_gpu(&opt);
-
     return open_model(out, &opt, NULL, NULL);
 }
 

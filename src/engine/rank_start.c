@@ -14,6 +14,13 @@ int ranks_wanted(const struct osp_model_options *opt)
     return opt->tensor_parallel_size > 1 ? opt->tensor_parallel_size : 1;
 }
 
+enum shard_rule ranks_shard_rule(const struct osp_model_options *opt)
+{
+    const struct backend_ops *ops = backend_find(opt->device);
+
+    return ops == NULL ? SHARD_FOR_CPU : ops->shard_rule;
+}
+
 int ranks_on_this_host(const struct osp_model_options *opt)
 {
     int n_hosts = 1;

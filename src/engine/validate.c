@@ -105,7 +105,15 @@ out:
     return st;
 }
 
-/* Each rank by itself, with an equal share of the free memory, as ranks of one host have. */
+static enum shard_rule shard_rule_of(const char *device)
+{
+    const struct backend_ops *ops = backend_find(device);
+
+    return ops == NULL ? SHARD_FOR_CPU : ops->shard_rule;
+}
+
+/* Each rank by itself: on CPUs with an equal share of the host's free memory, on GPUs with one of
+ * them. */
 static enum osp_status plan_rank(struct osp_validate_rank *out,
                                  const struct osp_validate_options *opt, const struct inspection *i,
                                  struct shard shard, int64_t available_bytes)
@@ -116,7 +124,7 @@ static enum osp_status plan_rank(struct osp_validate_rank *out,
 
     shard_config(&part.config, &i->config, shard);
     part.weights = i->parts[shard.rank];
-    TRY(plan(&p, opt, &part, available_bytes / shard.n_ranks, false));
+    TRY(plan(&p, opt, &part, available_bytes, shard.rule == SHARD_FOR_GPU));
     *out = (struct osp_validate_rank){
         .n_heads = part.config.n_heads,
         .n_kv_heads = part.config.n_kv_heads,
@@ -136,11 +144,14 @@ static enum osp_status write_ranks(struct osp_validate_report *out,
                                    const struct inspection *i)
 {
     const int n_ranks = opt->tensor_parallel_size;
+    const enum shard_rule rule = shard_rule_of(opt->device);
     enum osp_status st = OSP_OK;
 
     for (int r = 0; r < n_ranks && n_ranks > 1; r++)
-        TRY(plan_rank(&out->ranks[r], opt, i, (struct shard){r, n_ranks},
-                      out->host_available_bytes / out->n_replicas));
+        TRY(plan_rank(&out->ranks[r], opt, i, (struct shard){r, n_ranks, rule},
+                      rule == SHARD_FOR_GPU
+                          ? out->device_available_bytes
+                          : out->host_available_bytes / out->n_replicas / n_ranks));
     out->n_ranks = n_ranks > 1 ? n_ranks : 0;
 out:
     return st;
@@ -171,6 +182,7 @@ enum osp_status osp_validate(const struct osp_validate_options *opt,
     struct inspect_options inspect = {.path = opt->path,
                                       .read_all = opt->read_all,
                                       .n_ranks = opt->tensor_parallel_size,
+                                      .shard_rule = shard_rule_of(opt->device),
                                       .progress = opt->progress,
                                       .progress_ctx = opt->progress_ctx};
     struct inspection i = {.folder = NULL};

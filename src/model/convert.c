@@ -18,17 +18,10 @@ enum {
     SCALE_NAN = 0xff
 };
 
-static struct tensor *slot_of(const struct weights *w, const struct weight_source *s)
-{
-    char *base = s->layer < 0 ? (char *)(uintptr_t)w : (char *)&w->layers[s->layer];
-
-    return (struct tensor *)(void *)(base + s->slot);
-}
-
 static struct weight_source *source_of(const struct weights *w, const struct tensor *slot)
 {
     for (int i = 0; i < w->n_sources; i++)
-        if (!w->sources[i].is_detached && slot_of(w, &w->sources[i]) == slot)
+        if (!w->sources[i].is_detached && weight_source_slot(w, &w->sources[i]) == slot)
             return &w->sources[i];
     return NULL;
 }
@@ -248,8 +241,8 @@ enum osp_status weight_load(struct weights *w, const struct tensor *slot, struct
 
     if (!s || s->memory)
         return OSP_OK;
-    return s->whole.data != NULL ? weight_gather(s, slot_of(w, s))
-                                 : convert(s, slot_of(w, s), pool);
+    return s->whole.data != NULL ? weight_gather(s, weight_source_slot(w, s))
+                                 : convert(s, weight_source_slot(w, s), pool);
 }
 
 void weight_unload(struct weights *w, const struct tensor *slot)
@@ -262,8 +255,8 @@ void weight_unload(struct weights *w, const struct tensor *slot)
     }
     free(s->memory);
     s->memory = NULL;
-    slot_of(w, s)->data = NULL;
-    slot_of(w, s)->scales = NULL;
+    weight_source_slot(w, s)->data = NULL;
+    weight_source_slot(w, s)->scales = NULL;
 }
 
 void weight_detach(struct weights *w, const struct tensor *slot)
@@ -295,7 +288,7 @@ enum osp_status weights_check_values(struct weights *w, int n_threads, load_prog
     for (int i = 0; i < w->n_sources; i++)
         total_bytes += stored_bytes(&w->sources[i]);
     for (int i = 0; i < w->n_sources; i++) {
-        const struct tensor *slot = slot_of(w, &w->sources[i]);
+        const struct tensor *slot = weight_source_slot(w, &w->sources[i]);
 
         TRY(weight_load(w, slot, pool));
         weight_unload(w, slot);

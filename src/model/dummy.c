@@ -339,7 +339,8 @@ static bool find(struct random_fill *out, const struct dummy *d, const void *dat
         return false;
     f = fill_job_at(d, at - begin);
     *out = f->values;
-    return f->offset_bytes == at - begin;
+    out->part.first = (int64_t)(at - begin - f->offset_bytes);
+    return at - begin - f->offset_bytes < f->tensor.size_bytes;
 }
 
 bool dummy_find(struct random_weight *out, const struct dummy *d, const struct tensor *t)

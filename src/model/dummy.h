@@ -38,8 +38,8 @@ void dummy_close(struct dummy *d); /* accepts NULL */
 void dummy_matrix(struct random_weight *out, int64_t n_columns, uint64_t data_key,
                   uint64_t scales_key);
 
-/* Describes how to generate a weight that was bound to the checkpoint. Returns false if d is NULL
- * or the weight is not one of its tensors. */
+/* Describes how to generate a weight that was bound to the checkpoint, or rows of it. Returns false
+ * if d is NULL or the weight is not one of its tensors. */
 bool dummy_find(struct random_weight *out, const struct dummy *d, const struct tensor *t);
 
 #endif

@@ -23,9 +23,11 @@ enum osp_status forward_program(struct program *p, const struct model *m, bool h
     }
     TRY(draft_taps(p, taps, DRAFT_FINAL_NORM, &m->logits.y));
     TRY(PROGRAM_ADD(p, logits, NO_LAYER, m->logits));
-    if (m->shard.rank == 0) /* which has all logits */
+    /* rank 0 has all logits; on GPUs the others get its tokens, which their next step reads */
+    if (m->shard.rank == 0 || m->shard.rule == SHARD_FOR_GPU)
         TRY(PROGRAM_ADD(p, sample, NO_LAYER, m->sample));
-    program_tap(p, &m->logits.logits);
+    if (m->shard.rank == 0)
+        program_tap(p, &m->logits.logits);
     program_tap(p, &m->sample.tokens);
     program_tap(p, &m->sample.logprobs);
     program_tap(p, &m->sample.top_tokens);

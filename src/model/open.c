@@ -41,17 +41,38 @@ static void count_packed(struct builder *b, const struct tensor *host)
         b->opt->progress(b->opt->progress_ctx, b->packed_bytes, total_bytes);
 }
 
+/* Whether the device generates the weight of the slot, or a rank's part of it, of the shape
+ * *host. */
+static bool find_values(struct random_weight *out, const struct builder *b,
+                        const struct tensor *slot, struct tensor *host)
+{
+    struct random_part data, scales;
+    struct tensor whole;
+
+    if (!b->device_fills)
+        return false;
+    if (!weights_part(&b->m->weights, slot, &whole, &data, &scales))
+        return dummy_find(out, b->m->dummy, slot);
+    if (!dummy_find(out, b->m->dummy, &whole))
+        return false;
+    host->data = whole.data; /* is not read, but is there */
+    host->scales = whole.scales;
+    out->data.part = data;
+    out->scales.part = scales;
+    return true;
+}
+
 /* A weight of a GGUF file is converted now. The memory or the mapped pages of a weight that the
  * device has copied are released. Large weights are packed one by one, so that a checkpoint is
  * never in memory twice. */
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
 {
-    struct tensor mapped;
+    struct tensor mapped, shape = *host;
     struct random_weight values;
     enum osp_status st;
 
-    if (b->device_fills && dummy_find(&values, b->m->dummy, host)) {
-        TRY(b->m->ops->fill_random(b->m->be, out, host, &values));
+    if (find_values(&values, b, host, &shape)) {
+        TRY(b->m->ops->fill_random(b->m->be, out, &shape, &values));
         count_packed(b, host);
         return OSP_OK;
     }
@@ -160,6 +181,7 @@ static enum osp_status bind_experts(struct builder *b, struct layer *l,
                               .limit = b->c->swiglu_limit,
                               .alpha = b->c->swiglu_alpha,
                               .slice_units = expert_units_per_slice(b->m->config.expert_width),
+                              .whole_width = b->m->config.expert_width,
                               .units = b->act.units,
                               .parts = b->act.parts};
     TRY(pack(b, &l->router.wr, &w->wr));
@@ -207,9 +229,9 @@ static enum osp_status bind_ends(struct builder *b)
     m->embed_rmsnorm =
         (struct embed_rmsnorm_args){.x = b->act.x, .y = b->act.y, .eps = b->c->norm_eps};
     m->logits = (struct logits_args){.logits = b->act.logits, .y = b->act.y};
-    m->embed_rmsnorm.first_id = m->logits.first_id =
-        (int)shard_vocab_row(b->c->vocab_size, m->shard.rank, m->shard.n_ranks);
-    m->embed_rmsnorm.is_part = m->shard.n_ranks > 1;
+    m->logits.first_id = (int)shard_vocab_row(b->c->vocab_size, m->shard.rank, m->shard.n_ranks);
+    m->embed_rmsnorm.is_part = m->shard.n_ranks > 1 && m->shard.rule == SHARD_FOR_CPU;
+    m->embed_rmsnorm.first_id = m->embed_rmsnorm.is_part ? m->logits.first_id : 0;
     m->sample = (struct sample_args){
         .tokens = b->act.tokens,
         .logprobs = b->act.logprobs,
@@ -219,7 +241,7 @@ static enum osp_status bind_ends(struct builder *b)
         .n_valid = n_ids > 0 && n_ids < b->c->vocab_size ? n_ids : b->c->vocab_size};
     TRY(pack(b, &m->embed_rmsnorm.table, &m->weights.embed));
     TRY(pack_norm(b, &m->embed_rmsnorm.norm, &m->weights.layers[0].attn_norm));
-    if (b->c->tied_embeddings)
+    if (b->c->tied_embeddings && (m->embed_rmsnorm.is_part || m->shard.n_ranks < 2))
         m->logits.head = m->embed_rmsnorm.table;
     else
         TRY(pack(b, &m->logits.head, &m->weights.head));
@@ -415,13 +437,6 @@ out:
     return st;
 }
 
-static enum osp_status check_ranks(const struct builder *b)
-{
-    if (b->m->shard.n_ranks > 1 && b->device_fills)
-        return fail(OSP_EUNSUPPORTED, "tensor parallelism needs the device cpu");
-    return shard_check(b->c, b->m->shard.n_ranks);
-}
-
 enum osp_status model_open(struct model **out, const struct model_options *opt)
 {
     struct model *m = mem_new(sizeof(*m));
@@ -432,8 +447,11 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     TRY(check_options(opt));
     TRY(open_checkpoint(&b));
     m->config = m->checkpoint.config;
-    m->shard = opt->exchange != NULL ? opt->exchange->shard : (struct shard){0, 1};
-    TRY(check_ranks(&b));
+    m->shard =
+        opt->exchange != NULL ? opt->exchange->shard : (struct shard){.rank = 0, .n_ranks = 1};
+    TRY(find_device(m, opt));
+    m->shard.rule = m->ops->shard_rule;
+    TRY(shard_check(b.c, m->shard.n_ranks, m->shard.rule));
     TRY(open_device(m, opt));
     TRY(load_weights(m, opt));
     if (weights_need_conversion(&m->weights))

@@ -13,13 +13,19 @@ enum { SCALE_NAN = 0xff };
 
 /* ---- which numbers of ranks ---- */
 
-static int64_t slice_columns_of(const struct gptoss_config *c)
+static int units_per_slice(const struct gptoss_config *c, enum shard_rule rule)
 {
-    return (int64_t)expert_units_per_slice(c->expert_width) * SLICE_UNIT_COLUMNS;
+    return rule == SHARD_FOR_GPU ? gpu_expert_units_per_slice(c->expert_width)
+                                 : expert_units_per_slice(c->expert_width);
+}
+
+static int64_t slice_columns_of(const struct gptoss_config *c, enum shard_rule rule)
+{
+    return (int64_t)units_per_slice(c, rule) * SLICE_UNIT_COLUMNS;
 }
 
 /* NULL: the model can be divided among so many ranks; else the reason. */
-static const char *find_obstacle(const struct gptoss_config *c, int n)
+static const char *find_obstacle(const struct gptoss_config *c, int n, enum shard_rule rule)
 {
     if (n < 1 || n > RANKS_MAX)
         return "at most 16 ranks are supported";
@@ -29,7 +35,7 @@ static const char *find_obstacle(const struct gptoss_config *c, int n)
         return "the key/value heads must be divisible";
     if (c->n_heads / c->n_kv_heads * c->head_dim % SLICE_UNIT_COLUMNS != 0)
         return "the queries of a key/value head must be a multiple of 64 columns";
-    if (slices_of(c->expert_width, expert_units_per_slice(c->expert_width)) < n)
+    if (slices_of(c->expert_width, units_per_slice(c, rule)) < n)
         return "every rank needs a slice of each expert";
     if (c->expert_width % MXFP4_BLOCK != 0 || c->width % MXFP4_BLOCK != 0)
         return "the widths must be multiples of 32";
@@ -38,16 +44,16 @@ static const char *find_obstacle(const struct gptoss_config *c, int n)
     return NULL;
 }
 
-enum osp_status shard_check(const struct gptoss_config *c, int n_ranks)
+enum osp_status shard_check(const struct gptoss_config *c, int n_ranks, enum shard_rule rule)
 {
-    const char *obstacle = find_obstacle(c, n_ranks);
+    const char *obstacle = find_obstacle(c, n_ranks, rule);
     char list[4 * RANKS_MAX] = "";
     size_t at = 0;
 
     if (obstacle == NULL)
         return OSP_OK;
     for (int n = 1; n <= RANKS_MAX; n++)
-        if (find_obstacle(c, n) == NULL)
+        if (find_obstacle(c, n, rule) == NULL)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", at > 0 ? ", " : "", n);
     return fail(OSP_EINVAL,
                 "tensor parallel size %d does not fit a model with %d key/value heads and expert "
@@ -82,11 +88,11 @@ static struct weight_pieces pieces_of(const struct weight_rule *rule, const stru
         break;
     case SHARD_UNITS:
         p.axis = 1;
-        p.width = 2 * slice_columns_of(c);
+        p.width = 2 * slice_columns_of(c, shard.rule);
         break;
     case SHARD_UNIT_COLUMNS:
         p.axis = 2;
-        p.width = slice_columns_of(c);
+        p.width = slice_columns_of(c, shard.rule);
         break;
     case SHARD_WHOLE:
     case SHARD_VOCAB:
@@ -150,6 +156,35 @@ static void copy_pieces(char *out, const void *from, const struct tensor *whole,
         }
 }
 
+static struct random_part part_of(const struct weight_source *s, bytes_fn *bytes)
+{
+    const struct axis_view v = view_of(&s->whole, s->pieces.axis);
+    const int64_t width = s->pieces.width * v.n_inner;
+
+    return (struct random_part){
+        .first = (int64_t)bytes(&s->whole, s->pieces.shard.rank * width),
+        .whole = (int64_t)bytes(&s->whole, v.n * v.n_inner),
+        .width = (int64_t)bytes(&s->whole, width),
+        .stride = (int64_t)bytes(&s->whole, s->pieces.shard.n_ranks * width),
+        .length = (int64_t)bytes(&s->whole, pieces_length(&s->pieces, v.n) * v.n_inner)};
+}
+
+bool weights_part(const struct weights *w, const struct tensor *slot, struct tensor *whole,
+                  struct random_part *data, struct random_part *scales)
+{
+    for (int i = 0; i < w->n_sources; i++) {
+        const struct weight_source *s = &w->sources[i];
+
+        if (weight_source_slot(w, s) != slot || s->whole.data == NULL)
+            continue;
+        *whole = s->whole;
+        *data = part_of(s, data_bytes);
+        *scales = part_of(s, scale_bytes);
+        return true;
+    }
+    return false;
+}
+
 static enum osp_status check_scales(const char *path, const struct tensor *t)
 {
     if (t->scales == NULL ||
@@ -201,6 +236,13 @@ static struct tensor rows_of(const struct tensor *t, int64_t first, int64_t n)
     return part;
 }
 
+static struct tensor vocab_rows_of(const struct tensor *t, struct shard shard)
+{
+    const int64_t V = t->dim[0], first = shard_vocab_row(V, shard.rank, shard.n_ranks);
+
+    return rows_of(t, first, shard_vocab_row(V, shard.rank + 1, shard.n_ranks) - first);
+}
+
 static enum osp_status zeros(struct sharding *s, struct tensor *slot)
 {
     const size_t n_bytes = (size_t)tensor_bytes(slot);
@@ -243,14 +285,14 @@ static enum osp_status take_part(struct sharding *s, const struct weight_rule *r
     enum osp_status st = OSP_OK;
 
     if (rule->shard_axis == SHARD_VOCAB) {
-        const int64_t V = slot->dim[0], first = shard_vocab_row(V, shard.rank, shard.n_ranks);
-
-        *slot = rows_of(slot, first, shard_vocab_row(V, shard.rank + 1, shard.n_ranks) - first);
+        if (shard.rule == SHARD_FOR_CPU || rule->part == PART_HEAD)
+            *slot = vocab_rows_of(slot, shard);
     } else if (rule->shard_axis == SHARD_HEADS) {
         *slot = rows_of(slot, shard.rank * p.width, p.width);
     } else if (p.axis >= 0) {
         add_source(s, rule, layer, slot, &p);
-    } else if (rule->shard_axis == SHARD_FIRST && shard.rank > 0 && !s->only_counts) {
+    } else if (rule->shard_axis == SHARD_FIRST && shard.rank > 0 && !s->only_counts &&
+               (shard.rule == SHARD_FOR_CPU || rule->part != PART_ATTN)) {
         TRY(zeros(s, slot));
     }
     if (slot->scales != NULL && !s->only_counts)
@@ -290,10 +332,11 @@ static enum osp_status shard_all(struct sharding *s, struct weights_report *r)
     s->part_bytes[PART_ROUTER] = &r->router_bytes;
     s->part_bytes[PART_EXPERTS] = &r->experts_bytes;
     s->part_bytes[PART_NORM] = &r->norm_bytes;
-    TRY(shard_check(&s->c->config, s->shard.n_ranks));
+    TRY(shard_check(&s->c->config, s->shard.n_ranks, s->shard.rule));
     TRY(weights_visit(s->w, &s->c->config, shard_slot, s));
     if (s->c->config.tied_embeddings && !s->only_counts)
-        s->w->head = s->w->embed;
+        s->w->head =
+            s->shard.rule == SHARD_FOR_CPU ? s->w->embed : vocab_rows_of(&s->w->embed, s->shard);
 out:
     return st;
 }
@@ -317,7 +360,7 @@ enum osp_status shard_report(const struct weights *w, const struct checkpoint *c
 
 void shard_config(struct gptoss_config *out, const struct gptoss_config *c, struct shard shard)
 {
-    const struct weight_pieces units = {.width = slice_columns_of(c), .shard = shard};
+    const struct weight_pieces units = {.width = slice_columns_of(c, shard.rule), .shard = shard};
 
     *out = *c;
     if (shard.n_ranks < 2)

@@ -58,16 +58,16 @@ static void describe(struct inspection *out, const struct checkpoint *c)
 }
 
 static enum osp_status describe_parts(struct inspection *out, const struct weights *w,
-                                      const struct checkpoint *c, int n_ranks)
+                                      const struct checkpoint *c, int n_ranks, enum shard_rule rule)
 {
     enum osp_status st = OSP_OK;
 
     if (n_ranks <= 1)
         return OSP_OK;
-    TRY(shard_check(&c->config, n_ranks));
+    TRY(shard_check(&c->config, n_ranks, rule));
     for (int r = 0; r < n_ranks; r++) {
         out->parts[r] = out->weights;
-        TRY(shard_report(w, c, (struct shard){r, n_ranks}, &out->parts[r]));
+        TRY(shard_report(w, c, (struct shard){r, n_ranks, rule}, &out->parts[r]));
     }
 out:
     return st;
@@ -81,7 +81,7 @@ static enum osp_status check_all(struct inspection *out, const struct checkpoint
 
     TRY(model_config_check(&c->config));
     TRY(weights_bind(&weights, c, &out->weights));
-    TRY(describe_parts(out, &weights, c, opt->n_ranks));
+    TRY(describe_parts(out, &weights, c, opt->n_ranks, opt->shard_rule));
     if (opt->read_all)
         TRY(checkpoint_prefetch(c, 0, opt->progress, opt->progress_ctx));
     if (opt->read_all)

@@ -25,6 +25,7 @@ struct inspect_options {
     /* Read every byte, with progress, and check the values of GGUF; else headers and scales. */
     bool read_all;
     int n_ranks; /* that the model is divided among; 0: 1 */
+    enum shard_rule shard_rule;
     load_progress_fn *progress;
     void *progress_ctx;
 };

@@ -61,6 +61,14 @@ struct weights {
     void *quantized; /* owned: the matrices that weights_quantize() made, one block of memory */
 };
 
+static inline struct tensor *weight_source_slot(const struct weights *w,
+                                                const struct weight_source *s)
+{
+    char *base = s->layer < 0 ? (char *)(uintptr_t)w : (char *)&w->layers[s->layer];
+
+    return (struct tensor *)(void *)(base + s->slot);
+}
+
 /* Where the bytes of a model are, as its device reads them: of GGUF, after the conversion. */
 struct weights_report {
     int64_t embed_bytes, head_bytes, attn_bytes, router_bytes, experts_bytes, norm_bytes;

@@ -37,6 +37,7 @@ enum osp_status make_list(struct launch_list *list, struct step_counts *counts,
                             .n_rows_max = SYMBOLIC_ROWS_MAX,
                             .n_samples_max = SYMBOLIC_SAMPLES_MAX,
                             .workspaces = &s->workspaces,
+                            .peers = &s->peers,
                             .n_experts_read = s->n_experts_read,
                             .expert_grids = s->expert_grids};
     enum osp_status st;
@@ -67,6 +68,9 @@ const struct symbolic_spec models[] = {
     {.has_draft = true, .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 3},
     {.has_draft = true, .is_nano = true, .dense = DTYPE_BF16, .kv = DTYPE_BF16, .n_layers = 2},
     {.has_float_router = true, .dense = DTYPE_MXFP4, .kv = DTYPE_F32, .n_layers = 2},
+    {.dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2, .n_ranks = 2},
+    {.dense = DTYPE_BF16, .kv = DTYPE_F8, .n_layers = 2, .n_ranks = 4, .rank = 3},
+    {.is_nano = true, .dense = DTYPE_BF16, .kv = DTYPE_F32, .n_layers = 2, .n_ranks = 2, .rank = 1},
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]), N_RANDOM = 700 /* lists of a model */ };
 

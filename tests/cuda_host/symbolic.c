@@ -12,6 +12,7 @@
 #define WORKSPACE_FIRST (((uintptr_t)0x5B5B << 48) + LOW_HALF)
 #define WORKSPACE_STEP  ((uintptr_t)1 << 36)
 #define COUNTER         ((uintptr_t)0x5C5C << 48)
+#define PEERS           ((uintptr_t)0x5E5E << 48)
 #define EXPERT_GRIDS    ((uintptr_t)0x5D5D << 48)
 
 enum { N_VOCAB = 201088, N_PAGES = 1000, N_NAMELESS = 1070 /* ids without text */ };
@@ -22,9 +23,12 @@ struct shape {
 
 static struct shape shape_of(const struct symbolic_spec *spec)
 {
+    const int n = spec->n_ranks > 1 ? spec->n_ranks : 1;
+
     if (spec->is_nano)
-        return (struct shape){8, 256, 8, 2, 32, 128, 4};
-    return (struct shape){spec->is_20b ? 32 : 128, 2880, 64, 8, 64, 2880, 4};
+        return (struct shape){8, 256, 8 / n, 2 / n, 32, 128 / n, 4};
+    return (struct shape){spec->is_20b ? 32 : 128,          2880, 64 / n, 8 / n, 64,
+                          n > 1 ? 24 / (n / 2) * 64 : 2880, 4};
 }
 
 /* ---- tensors ---- */
@@ -149,6 +153,7 @@ static void make_experts(struct symbolic *s, struct layer *l, const struct symbo
         .limit = 7,
         .alpha = 1.702f,
         .slice_units = expert_units_per_slice(n.expert_width),
+        .whole_width = spec->is_nano ? 128 : 2880,
         .units = a->units,
         .parts = a->parts};
     l->experts_residual = l->attn_residual;
@@ -174,8 +179,14 @@ static void make_model(struct symbolic *s, const struct symbolic_spec *spec)
         make_attention(s, &s->layers[i], spec, &a, i % 2 == 0);
         make_experts(s, &s->layers[i], spec, &a);
     }
-    m->logits = (struct logits_args){
-        .logits = a.logits, .y = a.y, .head = matrix(s, spec->dense, N_VOCAB, n.width)};
+    m->shard = (struct shard){.rank = spec->rank,
+                              .n_ranks = spec->n_ranks > 1 ? spec->n_ranks : 1,
+                              .rule = SHARD_FOR_GPU};
+    m->logits =
+        (struct logits_args){.logits = a.logits,
+                             .y = a.y,
+                             .head = matrix(s, spec->dense, N_VOCAB / m->shard.n_ranks, n.width),
+                             .first_id = N_VOCAB / m->shard.n_ranks * spec->rank};
     m->sample = (struct sample_args){.tokens = a.tokens,
                                      .logprobs = a.logprobs,
                                      .top_tokens = a.top_tokens,
@@ -309,6 +320,10 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
     for (int w = 0; w < N_WORKSPACES; w++)
         s->workspaces.at[w] = (struct gpu_workspace){
             (void *)(WORKSPACE_FIRST + (uintptr_t)w * WORKSPACE_STEP), (size_t)WORKSPACE_STEP};
+    if (s->model.shard.n_ranks > 1)
+        s->peers = (struct rank_peers){.rank = spec->rank,
+                                       .n_ranks = spec->n_ranks,
+                                       .on_device = (const struct rank_peers *)PEERS};
     s->n_experts_read = (uint64_t *)COUNTER;
     s->expert_grids = (const float *)EXPERT_GRIDS;
     return s;

@@ -20,7 +20,8 @@ struct symbolic_spec {
     bool has_float_router; /* float32 weights in rows: no tensor-core kernel takes them */
     enum dtype dense;      /* of attention and of the head: DTYPE_BF16 or DTYPE_MXFP4 */
     enum dtype kv;
-    int n_layers; /* the even ones have a window */
+    int n_layers;      /* the even ones have a window */
+    int n_ranks, rank; /* n_ranks 0: one */
 };
 
 struct symbolic {
@@ -30,6 +31,7 @@ struct symbolic {
     struct workspaces workspaces;
     uint64_t *n_experts_read;
     const float *expert_grids;
+    struct rank_peers peers;
     uintptr_t next; /* address of the next tensor */
 };
 

@@ -21,7 +21,7 @@ static void test_slices(void **state)
         int next = 0;
 
         for (int s = 0; s < EXPERT_SLICES; s++) {
-            const int n_units = expert_slice_units(n, s);
+            const int n_units = expert_slice_units(n, width, s);
 
             assert_in_range(n_units, 0, width);
             if (n_units > 0)
@@ -34,7 +34,7 @@ static void test_slices(void **state)
     }
     assert_int_equal(expert_slice_width(45), 6);
     for (int s = 0; s < EXPERT_SLICES; s++)
-        assert_int_equal(expert_slice_units(45, s), s < 7 ? 6 : 3);
+        assert_int_equal(expert_slice_units(45, 6, s), s < 7 ? 6 : 3);
 }
 
 /* ---- scales ---- */

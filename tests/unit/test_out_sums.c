@@ -153,12 +153,43 @@ static void test_warp_units(void **state)
         }
 }
 
+/* The words of the sums of two or four ranks, whose slices are any of all, give the sum's value. */
+static void test_words_of_ranks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SUMS; i++) {
+        const int n_ranks = i % 2 == 0 ? 2 : 4, exponent = rand() % 44 - 24;
+        struct out_sum all = {0}, parts[4] = {{0}};
+        struct out_words words;
+        float value;
+
+        for (int s = 0; s < OUT_SLICES_MAX; s++) {
+            const float slice =
+                ldexpf((float)rand() / (float)RAND_MAX - 0.5f, i % 100 == 99 ? 46 : exponent);
+
+            out_sum_add(&all, slice, OUT_SUM_UNITS);
+            for (int r = 0; r < n_ranks; r++)
+                out_sum_add(&parts[r], s % n_ranks == r ? slice : 0, OUT_SUM_UNITS);
+        }
+        words = out_sum_words(parts[0], OUT_SLICES_MAX);
+        for (int r = 1; r < n_ranks; r++)
+            words = out_words_sum(words, out_sum_words(parts[r], OUT_SLICES_MAX));
+        value = out_sum_value(all, OUT_SLICES_MAX);
+        if (isnan(value))
+            assert_true(isnan(out_words_value(words)));
+        else
+            assert_true(out_words_value(words) == value);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum_in_any_order), cmocka_unit_test(test_parts_of_a_sum),
-        cmocka_unit_test(test_range), cmocka_unit_test(test_largest_sum),
-        cmocka_unit_test(test_warp_units)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sum_in_any_order),
+                                       cmocka_unit_test(test_parts_of_a_sum),
+                                       cmocka_unit_test(test_range),
+                                       cmocka_unit_test(test_largest_sum),
+                                       cmocka_unit_test(test_warp_units),
+                                       cmocka_unit_test(test_words_of_ranks)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

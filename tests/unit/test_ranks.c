@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "dist/host_exchange.h"
+#include "model/convert.h"
 #include "model/shard.h"
 #include "steps.h"
 
@@ -38,7 +39,7 @@ struct rank {
 static void open_exchange(const struct rank *r, struct exchange **out)
 {
     struct group *g = r->group;
-    const struct shard shard = {r->rank, g->n_ranks};
+    const struct shard shard = {.rank = r->rank, .n_ranks = g->n_ranks};
 
     if (g->uses_tcp)
         must(tcp_exchange_open(out, g->sockets[r->rank], shard, &g->watch));
@@ -199,11 +200,11 @@ static void test_sizes(void **state)
     for (int n = 1; n <= RANKS_MAX; n++) {
         const bool fits = n == 1 || n == 2 || n == 4 || n == 8;
 
-        assert_int_equal(shard_check(&c, n), fits ? OSP_OK : OSP_EINVAL);
+        assert_int_equal(shard_check(&c, n, SHARD_FOR_CPU), fits ? OSP_OK : OSP_EINVAL);
     }
     assert_non_null(strstr(fail_message(), "sizes that fit: 1, 2, 4, 8"));
     for (int r = 0; r < 4; r++) {
-        shard_config(&part, &c, (struct shard){r, 4});
+        shard_config(&part, &c, (struct shard){.rank = r, .n_ranks = 4});
         assert_int_equal(part.n_heads, 16);
         assert_int_equal(part.n_kv_heads, 2);
         assert_int_equal(part.expert_width, r < 3 ? 4 * 192 : 3 * 192);
@@ -223,7 +224,8 @@ static void test_bytes(void **state)
     whole = source.report;
     for (int r = 0; r < 2; r++) {
         part = whole;
-        must(shard_report(&source.weights, &source.checkpoint, (struct shard){r, 2}, &part));
+        must(shard_report(&source.weights, &source.checkpoint,
+                          (struct shard){.rank = r, .n_ranks = 2}, &part));
         assert_true(weights_report_bytes(&part) < weights_report_bytes(&whole) * 6 / 10);
         sum.embed_bytes += part.embed_bytes;
         sum.attn_bytes += part.attn_bytes;
@@ -235,6 +237,68 @@ static void test_bytes(void **state)
     assert_int_equal(sum.attn_bytes, whole.attn_bytes);
     assert_int_equal(sum.experts_bytes, whole.experts_bytes);
     model_source_close(&source);
+}
+
+/* ---- GPUs ---- */
+
+/* Slices of six units, of which the last one is half as long; every rank has all of the embedding
+ * and of attention's output bias. */
+static void test_gpu_sizes(void **state)
+{
+    struct gptoss_config c, part;
+    int units = 0;
+
+    (void)state;
+    must(dummy_config(&c, "gpt-oss-120b", 0, 0));
+    for (int n = 1; n <= RANKS_MAX; n++) {
+        const bool fits = n == 1 || n == 2 || n == 4 || n == 8;
+
+        assert_int_equal(shard_check(&c, n, SHARD_FOR_GPU), fits ? OSP_OK : OSP_EINVAL);
+    }
+    for (int r = 0; r < 4; r++) {
+        shard_config(&part, &c, (struct shard){.rank = r, .n_ranks = 4, .rule = SHARD_FOR_GPU});
+        assert_int_equal(part.expert_width, r < 3 ? 2 * 384 : 384 + 192);
+        units += part.expert_width;
+    }
+    assert_int_equal(units, 2880);
+}
+
+static void check_part(struct weights *w, struct tensor *slot)
+{
+    struct random_part data, scales;
+    struct tensor whole;
+
+    assert_true(weights_part(w, slot, &whole, &data, &scales));
+    must(weight_load(w, slot, NULL));
+    for (int64_t i = 0; i < tensor_elements(slot) / (slot->dtype == DTYPE_MXFP4 ? 2 : 1); i++)
+        assert_int_equal(((const char *)slot->data)[i],
+                         ((const char *)whole.data)[random_part_at(&data, i)]);
+    for (int64_t i = 0; slot->scales != NULL && i < tensor_elements(slot) / MXFP4_BLOCK; i++)
+        assert_int_equal(((const char *)slot->scales)[i],
+                         ((const char *)whole.scales)[random_part_at(&scales, i)]);
+}
+
+/* What a GPU generates for a rank (struct random_part) are the bytes that loading gathers. */
+static void test_gpu_parts(void **state)
+{
+    struct model_source source;
+    struct weights_report report;
+
+    (void)state;
+    for (int r = 0; r < 2; r++) {
+        must(model_source_open(&source, "models/osprey-nano"));
+        report = source.report;
+        must(weights_shard(&source.weights, &source.checkpoint,
+                           (struct shard){.rank = r, .n_ranks = 2, .rule = SHARD_FOR_GPU},
+                           &report));
+        for (int i = 0; i < source.checkpoint.config.n_layers; i++) {
+            check_part(&source.weights, &source.weights.layers[i].w_up);
+            check_part(&source.weights, &source.weights.layers[i].w_down);
+            check_part(&source.weights, &source.weights.layers[i].wo);
+        }
+        assert_int_equal(source.weights.embed.dim[0], source.checkpoint.config.vocab_size);
+        model_source_close(&source);
+    }
 }
 
 /* ---- the exchange ---- */
@@ -270,11 +334,12 @@ static void test_fault_ends_a_wait(void **state)
 
     (void)state;
     must(mem_try_array(&region, 1, shm_region_bytes(2), "region"));
-    must(shm_exchange_open(&x, region, (struct shard){0, 2}, &watch));
+    must(shm_exchange_open(&x, region, (struct shard){.rank = 0, .n_ranks = 2}, &watch));
     check_fault(x);
     free(region);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    must(tcp_exchange_open(&x, (int[]){-1, ends[0]}, (struct shard){0, 2}, &watch));
+    must(tcp_exchange_open(&x, (int[]){-1, ends[0]}, (struct shard){.rank = 0, .n_ranks = 2},
+                           &watch));
     check_fault(x);
     close(ends[1]);
 }
@@ -306,7 +371,8 @@ static void test_sums(void **state)
     must(mem_try_array(&region, 1, shm_region_bytes(RANKS), "region"));
     for (int r = 0; r < RANKS; r++) {
         adders[r] = (struct adder){.data = mem_new(N * sizeof(int64_t)), .n = N};
-        must(shm_exchange_open(&adders[r].x, region, (struct shard){r, RANKS}, &watch));
+        must(shm_exchange_open(&adders[r].x, region, (struct shard){.rank = r, .n_ranks = RANKS},
+                               &watch));
         for (int i = 0; i < N; i++)
             adders[r].data[i] = ((int64_t)i << 30) * (r == 1 ? -2 : 1) + r;
         if (r == 2)
@@ -330,4 +396,5 @@ static void test_sums(void **state)
 UNIT_MAIN(cmocka_unit_test(test_nano_on_two), cmocka_unit_test(test_four_and_eight),
           cmocka_unit_test(test_over_sockets), cmocka_unit_test(test_scalar_and_quantized),
           cmocka_unit_test(test_sizes), cmocka_unit_test(test_bytes),
+          cmocka_unit_test(test_gpu_sizes), cmocka_unit_test(test_gpu_parts),
           cmocka_unit_test(test_fault_ends_a_wait), cmocka_unit_test(test_sums))

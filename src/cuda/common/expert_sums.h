@@ -41,10 +41,11 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "backend/residual_sum.h"
 #include "cuda/common/layout.h"
 
 enum {
-    EXPERT_SLICES = 8, /* at most */
+    EXPERT_SLICES = GPU_EXPERT_SLICES, /* at most */
     EXPERT_WEIGHTS_BITS = 29,
     EXPERT_BIAS_BITS = 28,
     EXPERT_SCALE_BITS_MAX = 96, /* log2 of the largest scale: that of columns of zeros */
@@ -54,19 +55,24 @@ enum {
 
 /* Units of 64 columns in a slice; the last slice may have fewer. Warp s of eight has units
  * [s * width, (s + 1) * width): 45 units make seven slices of 6 and one of 3. With few units there
- * are fewer than EXPERT_SLICES slices. */
+ * are fewer than EXPERT_SLICES slices. A rank of N has slices rank, rank + N, .. of every expert,
+ * as slices 0, 1, .. of its own columns: only the last one can be short. */
 static inline HOST_DEVICE int expert_slice_width(int n_units)
 {
     return (n_units + EXPERT_SLICES - 1) / EXPERT_SLICES;
 }
 
-/* Units of slice s; 0: there is no such slice. */
-static inline HOST_DEVICE int expert_slice_units(int n_units, int s)
+/* Units of slice s of this width; 0: there is no such slice. */
+static inline HOST_DEVICE int expert_slice_units(int n_units, int width, int s)
 {
-    const int width = expert_slice_width(n_units), n_left = n_units - s * width;
+    const int n_left = n_units - s * width;
 
     return n_left < 0 ? 0 : n_left < width ? n_left : width;
 }
+
+/* In place of a sum of partials, where ranks exchange them: the row is NaN. No sum has these bits,
+ * nor those of RANK_EMPTY (rank_exchange.h). */
+#define EXPERT_SUM_POISONED 0x7FFFFFFF
 
 /* An upper bound of |swiglu(gate, up)|, clamped at limit: limit times limit + 1; or, for small
  * limits, 0.2785 / alpha in place of the first factor: the minimum of g * sigmoid(alpha * g). */

@@ -54,4 +54,42 @@ static inline HOST_DEVICE float out_sum_value(struct out_sum sum, int n)
                : (float)fixed_sum(sum.high, sum.low, n) * (1 / OUT_SUM_UNITS);
 }
 
+/* ---- sums that ranks exchange: two words, which may be added word by word ---- */
+
+enum { OUT_LOW_BITS = 24, OUT_HIGH_NAN = 0x7FFFFFFF };
+
+struct out_words {
+    int32_t high, low;
+};
+
+/* Of a sum of n partials. */
+static inline HOST_DEVICE struct out_words out_sum_words(struct out_sum sum, int n)
+{
+    const int64_t units = fixed_sum(sum.high, sum.low, n);
+    const struct out_words words = {(sum.overflow & FIXED_OVERFLOW) != 0
+                                        ? (int32_t)OUT_HIGH_NAN
+                                        : (int32_t)(units >> OUT_LOW_BITS),
+                                    (int32_t)(units & ((1 << OUT_LOW_BITS) - 1))};
+
+    return words;
+}
+
+static inline HOST_DEVICE struct out_words out_words_sum(struct out_words a, struct out_words b)
+{
+    const struct out_words sum = {
+        a.high == OUT_HIGH_NAN || b.high == OUT_HIGH_NAN ? (int32_t)OUT_HIGH_NAN : a.high + b.high,
+        a.low + b.low};
+
+    return sum;
+}
+
+/* The value that out_sum_value() has for the sum of all. */
+static inline HOST_DEVICE float out_words_value(struct out_words words)
+{
+    return words.high == OUT_HIGH_NAN
+               ? NAN
+               : (float)((int64_t)words.high * (1 << OUT_LOW_BITS) + words.low) *
+                     (1 / OUT_SUM_UNITS);
+}
+
 #endif

@@ -253,7 +253,8 @@ static __device__ __forceinline__ float sum_of_eighths(const float *sums, int to
 
 /* The same of slices (out_sums.h). */
 template <int TILES, int COLS, bool IS_MXFP4>
-static __device__ __forceinline__ float columns_of_slices(const float *sums, int token, int i)
+static __device__ __forceinline__ struct out_sum out_sum_of_columns(const float *sums, int token,
+                                                                    int i)
 {
     const float *from = sums + sum_at<TILES, COLS>(0, i / TILE_ROWS, token) + i % TILE_ROWS;
     struct out_sum sum = {};
@@ -261,7 +262,13 @@ static __device__ __forceinline__ float columns_of_slices(const float *sums, int
 #pragma unroll
     for (int slice = 0; slice < RING_WARPS; slice++)
         out_sum_add(&sum, from[sum_at<TILES, COLS>(slice, 0, 0)], slice_unit<IS_MXFP4>());
-    return out_sum_value(sum, RING_WARPS);
+    return sum;
+}
+
+template <int TILES, int COLS, bool IS_MXFP4>
+static __device__ __forceinline__ float columns_of_slices(const float *sums, int token, int i)
+{
+    return out_sum_value(out_sum_of_columns<TILES, COLS, IS_MXFP4>(sums, token, i), RING_WARPS);
 }
 
 #endif

@@ -285,15 +285,32 @@ static __device__ __forceinline__ float sum_of_warps(const float *sums, int i, i
 
 /* The same of slices (out_sums.h), by the same thread. */
 template <bool IS_MXFP4>
-static __device__ __forceinline__ float sum_of_slices(const float *sums, int i, int n_tiles,
-                                                      int n_tokens)
+static __device__ __forceinline__ struct out_sum out_sum_of_slices(const float *sums, int i,
+                                                                   int n_tiles, int n_tokens)
 {
     struct out_sum sum = {};
 
 #pragma unroll
     for (int warp = 0; warp < RING_WARPS; warp++)
         out_sum_add(&sum, sums[warp * n_tiles * n_tokens * TILE_ROWS + i], slice_unit<IS_MXFP4>());
-    return out_sum_value(sum, RING_WARPS);
+    return sum;
+}
+
+template <bool IS_MXFP4>
+static __device__ __forceinline__ float sum_of_slices(const float *sums, int i, int n_tiles,
+                                                      int n_tokens)
+{
+    return out_sum_value(out_sum_of_slices<IS_MXFP4>(sums, i, n_tiles, n_tokens), RING_WARPS);
+}
+
+/* Stores a sum's words at element `at` of out and low. */
+static __device__ __forceinline__ void store_words(float *out, int32_t *low, int64_t at,
+                                                   struct out_sum sum, int n)
+{
+    const struct out_words words = out_sum_words(sum, n);
+
+    ((int32_t *)out)[at] = words.high;
+    low[at] = words.low;
 }
 
 /* By the shape of the ring. */

@@ -72,6 +72,7 @@ struct decode_matmul {
     bool is_mxfp4, adds;
     bool is_exact;       /* BF16 weights: split inputs into three BF16 terms */
     int32_t slice_units; /* attn_out: units of a slice (common/out_sums.h); 0: eighths */
+    int32_t *low;        /* as in struct decode_gemm */
 };
 bool launch_decode_matmul(struct launch_list *list, const struct decode_matmul *p);
 /* The value that the launcher would return. */
@@ -93,9 +94,11 @@ enum {
 struct decode_out {
     struct decode_matmul p; /* adds to x: out */
     struct decode_matrix router;
-    struct decode_vector norm; /* F32 or BF16 */
-    uint64_t *sums;            /* (T, ROUTER_ROW_SUMS): accumulated */
-    struct expert_sums expert; /* added to x as well, and set to zero */
+    struct decode_vector norm;      /* F32 or BF16 */
+    uint64_t *sums;                 /* (T, ROUTER_ROW_SUMS): accumulated */
+    struct expert_sums expert;      /* added to x as well, and set to zero */
+    const struct rank_peers *peers; /* device memory; NULL: one rank has all columns of the rows */
+    int32_t exchange;               /* index of the exchange with peers in its step */
 };
 bool launch_decode_out(struct launch_list *list, const struct decode_out *p);
 /* Sets all sums to zero. */
@@ -138,7 +141,9 @@ struct decode_gemm {
     const int32_t *n_live; /* live_rows.cuh: tokens that are read and stored; NULL: all */
     const uint16_t *rows;  /* of x, as made by launch_round_rows() */
     bool is_mxfp4;
-    int32_t slice_units;       /* attn_out: units of a slice (common/out_sums.h); 0: eighths */
+    int32_t slice_units; /* attn_out: units of a slice (common/out_sums.h); 0: eighths */
+    int32_t *low; /* attn_out, job 0: out gets the high words of the sums, which other ranks add to,
+                   * without bias, and this array, as wide as out, the low words. NULL: floats */
     struct decode_heads heads; /* pages NULL: no RoPE epilogue */
     char *operand; /* launch_decode_gemm_sm90(): the rows as an operand (common/operand.h) */
     int32_t n_operand_rows;
@@ -226,6 +231,9 @@ struct decode_experts {
     float *gates;               /* (T, A) */
     uint64_t *n_read;           /* experts whose weights were read, accumulated over all calls */
     int32_t n_tokens, n_ranks, n_experts, n_columns, n_units;
+    int32_t slice_units; /* of expert_sums.h: units of 64 columns of a slice */
+    bool is_raw; /* x NULL: h gets the integer sums, which other ranks add to, in place of floats;
+                  * EXPERT_SUM_POISONED in a row that is poisoned */
     const int32_t *n_live; /* grouped: as in struct decode_gemm */
     float limit, alpha;
     struct decode_topk_input topk_input; /* grouped: of launch_decode_few_jobs() */

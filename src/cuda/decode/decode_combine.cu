@@ -107,6 +107,16 @@ static __device__ __forceinline__ struct partials load_parts(const int32_t *part
     return regs;
 }
 
+/* Stores the sums as integers; `poison`: NaN in a row that is poisoned. */
+static __device__ __forceinline__ void store_raw(int32_t *to, const struct partials &sums,
+                                                 const struct norm_regs &poison, int left)
+{
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        if (has_number(left, i))
+            to[i * NORM_THREADS] = isnan(poison.at[i]) ? (int32_t)EXPERT_SUM_POISONED : sums.at[i];
+}
+
 /* sum += a rank's expert output. */
 static __device__ __forceinline__ void add_rank(struct partials *sum, const struct partials &part)
 {
@@ -180,7 +190,10 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     for (int i = 0; i < NORM_PER_THREAD; i++)
         sum.at[i] = regs.at[i] + value_of_partials(partials.at[i], units.at[i]);
     if (!has_x) {
-        store_partial(x, sum, left);
+        if (p.e.is_raw)
+            store_raw((int32_t *)x, partials, regs, left);
+        else
+            store_partial(x, sum, left);
         return;
     }
     const float factor =

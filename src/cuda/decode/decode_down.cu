@@ -88,11 +88,9 @@ struct slice {
     int first, n;
 };
 
-static __device__ __forceinline__ struct slice slice_of(int n_units, int w)
+static __device__ __forceinline__ struct slice slice_of(int n_units, int width, int w)
 {
-    const int first = w * expert_slice_width(n_units);
-
-    return {min(first, n_units - 1), expert_slice_units(n_units, w)};
+    return {min(w * width, n_units - 1), expert_slice_units(n_units, width, w)};
 }
 
 /* A warp's ring, and this lane's next copies. */
@@ -108,7 +106,7 @@ static __device__ __forceinline__ void
 walk_to(struct down_walk<STAGES> *walk, const struct decode_experts &p, const int *ids, int rank)
 {
     const int lane = threadIdx.x % WARP_LANES, w = threadIdx.x / WARP_LANES;
-    const struct slice slice = slice_of(p.down.n_units, w);
+    const struct slice slice = slice_of(p.down.n_units, p.slice_units, w);
 
     walk->rank = slice.n > 0 ? rank : p.n_ranks;
     walk->n_left = slice.n;
@@ -426,7 +424,7 @@ static __device__ __forceinline__ void begin_rows(struct down_rows *rows,
 
     if (threadIdx.x == 0) {
         rows->out = (p.x == NULL ? p.h : p.x) + (int)blockIdx.y * p.n_columns + row;
-        rows->slice_bytes = expert_slice_width(p.down.n_units) * UNIT_FRAGMENTS_BYTES;
+        rows->slice_bytes = p.slice_units * UNIT_FRAGMENTS_BYTES;
     }
     if (rank < p.n_ranks && row < p.down.n_rows) {
         if (p.bias_down.kind != VECTOR_NONE)
@@ -455,10 +453,15 @@ static __device__ __forceinline__ int32_t bias_of_thread(const struct down_rows 
 
 /* Stores the result of the thread's row. */
 static __device__ __forceinline__ void store_result(const struct down_rows &rows,
-                                                    const int32_t *sums, int n_ranks)
+                                                    const int32_t *sums, int n_ranks, bool is_raw)
 {
     const int32_t sum = sum_of_ranks(sums + threadIdx.x, n_ranks);
 
+    if (is_raw) {
+        __stcg((int32_t *)rows.out + threadIdx.x,
+               rows.poison == 0 ? sum : (int32_t)EXPERT_SUM_POISONED);
+        return;
+    }
     __stcg(rows.out + threadIdx.x, rows.before[threadIdx.x] + poison_term(rows.poison) +
                                        value_of_partials(sum, rows.units[threadIdx.x]));
 }
@@ -488,7 +491,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
     const int n_ranks = p.n_ranks, token = blockIdx.y;
     const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const bool has_row = (int)threadIdx.x < rows_of_block(p);
-    const struct slice slice = slice_of(p.down.n_units, w);
+    const struct slice slice = slice_of(p.down.n_units, p.slice_units, w);
     char *fragments = (char *)shared + RING_WARPS * STAGES * PAIRS * PAIR_BYTES;
     struct down_walk<STAGES> walk;
     int tile_scales[HALVES];
@@ -528,7 +531,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
                        is_real ? bias_of_thread(rows, p, ids, gates) : 0);
         __syncthreads();
         if (is_real && has_row)
-            store_result(rows, sums, n_ranks);
+            store_result(rows, sums, n_ranks, p.is_raw);
     }
     if (threadIdx.x == 0 && rows.poison != 0)
         reset_poison(p.poison + token, (int)gridDim.x);

@@ -20,22 +20,26 @@
 #include "cuda/common/swiglu.cuh"
 #include "cuda/decode/expert_row.cuh"
 
+/* BLOCKS of a cluster: 6 where there are so few slices that these fit the GPU, as on a rank of
+ * several; else 4. */
 enum {
-    CLUSTER_BLOCKS = 4,
-    ITEMS = 3,                  /* rows of units of w_up of a block */
-    ITEM_UNITS = UNIT_ROWS / 2, /* gated units of an item */
-    SLICE_MAX = CLUSTER_BLOCKS * ITEMS * ITEM_UNITS / UNIT_COLUMNS, /* units of a cluster */
-    UP_CHAINS = ITEMS * RING_WARPS,
-    WARP_CHAINS = UP_CHAINS / EXPERT_WARPS, /* of w_up, of a warp */
+    CLUSTER_ITEMS = 12, /* rows of units of w_up of a cluster, by equal shares of blocks */
+    BLOCKS_MIN = 4,
+    BLOCKS_MAX = 6,
+    ITEMS_MAX = CLUSTER_ITEMS / BLOCKS_MIN,                /* of a block */
+    ITEM_UNITS = UNIT_ROWS / 2,                            /* gated units of an item */
+    SLICE_MAX = CLUSTER_ITEMS * ITEM_UNITS / UNIT_COLUMNS, /* units of a cluster */
+    UP_CHAINS_MAX = ITEMS_MAX * RING_WARPS,
+    WARP_CHAINS = UP_CHAINS_MAX / EXPERT_WARPS, /* of w_up, of a warp, at most */
     GATED_BYTES = SLICE_MAX * UNIT_COLUMNS * 2,
     ITEM_BYTES = ITEM_UNITS * 2,
     ITEM_PIECES = ITEM_BYTES / LANE_BYTES,
     REGISTERS = 96, /* so high that an SM runs one block, so low that it runs beside attn_out's */
     PARTS_MAX = 2
 };
-static_assert((int)UP_CHAINS % (int)EXPERT_WARPS == 0, "equal numbers of chains per warp");
-static_assert(CLUSTER_BLOCKS * ITEM_PIECES <= (int)WARP_LANES,
-              "an item is sent in one instruction");
+static_assert((int)UP_CHAINS_MAX % (int)EXPERT_WARPS == 0, "equal numbers of chains per warp");
+static_assert(BLOCKS_MAX * ITEM_PIECES <= (int)WARP_LANES, "an item is sent in one instruction");
+static_assert(CLUSTER_ITEMS % BLOCKS_MIN == 0 && CLUSTER_ITEMS % BLOCKS_MAX == 0, "equal shares");
 
 typedef ring_shape<DTYPE_MXFP4, 4, 1, 3> experts_shape;
 
@@ -66,10 +70,11 @@ static __device__ __forceinline__ int units_of_part(const struct cluster_slices 
     return part == 0 ? c.n[0] : c.n[1];
 }
 
+template <int BLOCKS>
 static __device__ __forceinline__ struct cluster_slices
 slices_of_cluster(const struct slice_plan &s, int n_ranks, int n_units)
 {
-    const int cluster = (int)blockIdx.x / CLUSTER_BLOCKS, slice = cluster / n_ranks;
+    const int cluster = (int)blockIdx.x / BLOCKS, slice = cluster / n_ranks;
     struct cluster_slices c;
 
     if (cluster < s.n_single) {
@@ -99,20 +104,22 @@ struct up_row {
 };
 
 /* Item i of the block. */
+template <int BLOCKS>
 static __device__ __forceinline__ struct up_row up_row_of(const struct cluster_slices &c, int i)
 {
-    const int at = cluster_rank() * ITEMS + i, unit = at / 2, part = unit < c.n[0] ? 0 : 1;
+    const int items = CLUSTER_ITEMS / BLOCKS;
+    const int at = cluster_rank() * items + i, unit = at / 2, part = unit < c.n[0] ? 0 : 1;
     const int of_part = part == 0 ? unit : unit - c.n[0];
 
-    if (of_part >= units_of_part(c, part))
+    if (i >= items || of_part >= units_of_part(c, part))
         return {-1, 0};
     return {rank_of(c, part), (c.first + of_part) * 2 + at % 2};
 }
 
 /* Row of units of w_down number i of a warp. */
-static __device__ __forceinline__ int down_row_of(int i)
+template <int BLOCKS> static __device__ __forceinline__ int down_row_of(int i)
 {
-    return (i * EXPERT_WARPS + (int)threadIdx.x / WARP_LANES) * CLUSTER_BLOCKS + cluster_rank();
+    return (i * EXPERT_WARPS + (int)threadIdx.x / WARP_LANES) * BLOCKS + cluster_rank();
 }
 
 /* ---- a warp's copies ---- */
@@ -127,6 +134,7 @@ struct experts_walk {
 
 /* Moves to the first chain from walk->chain on that has units for this warp. Its address is that of
  * expert 0. */
+template <int BLOCKS>
 static __device__ __forceinline__ void walk_prepare(struct experts_walk *walk,
                                                     const struct decode_experts &p,
                                                     const struct cluster_slices &c)
@@ -135,7 +143,7 @@ static __device__ __forceinline__ void walk_prepare(struct experts_walk *walk,
 
     for (; walk->chain < WARP_CHAINS; walk->chain++) {
         const int i = walk->chain * EXPERT_WARPS + warp, eighth = i % RING_WARPS;
-        const struct up_row r = up_row_of(c, i / RING_WARPS);
+        const struct up_row r = up_row_of<BLOCKS>(c, i / RING_WARPS);
 
         if (r.rank >= 0 && eighth < p.up.n_units) {
             walk->rank = r.rank;
@@ -146,7 +154,7 @@ static __device__ __forceinline__ void walk_prepare(struct experts_walk *walk,
         }
     }
     const int i = walk->chain - WARP_CHAINS, part = c.n_parts == 1 ? 0 : i % PARTS_MAX;
-    const int row = down_row_of(c.n_parts == 1 ? i : i / PARTS_MAX);
+    const int row = down_row_of<BLOCKS>(c.n_parts == 1 ? i : i / PARTS_MAX);
 
     walk->n_left = 0;
     if (row < n_rows) {
@@ -167,17 +175,17 @@ static __device__ __forceinline__ void walk_into(struct experts_walk *walk,
 }
 
 /* Starts the copy of the next unit, if there is one. */
-static __device__ __forceinline__ void walk_fill(struct experts_walk *walk,
-                                                 const struct decode_experts &p,
-                                                 const struct cluster_slices &c, const int *ids,
-                                                 char *slot)
+template <int BLOCKS>
+static __device__ __forceinline__ void
+walk_fill(struct experts_walk *walk, const struct decode_experts &p, const struct cluster_slices &c,
+          const int *ids, char *slot)
 {
     if (walk->n_left > 0) {
         copy_tiles<experts_shape>(slot, walk->at, 0);
         walk->at += walk->step_bytes;
         if (--walk->n_left == 0) {
             walk->chain++;
-            walk_prepare(walk, p, c);
+            walk_prepare<BLOCKS>(walk, p, c);
             walk_into(walk, p, ids);
         }
     }
@@ -257,6 +265,7 @@ static __device__ __forceinline__ void multiply_unit_of(float d[UNIT_TILES][4], 
 }
 
 /* The sums of n units times the inputs; the inputs of the units are step_bytes apart. */
+template <int BLOCKS>
 static __device__ __forceinline__ void
 multiply_chain(struct chain_sums *sums, struct experts_walk *walk, const struct decode_experts &p,
                const struct cluster_slices &c, const int *ids, int n, const char *inputs,
@@ -280,7 +289,7 @@ multiply_chain(struct chain_sums *sums, struct experts_walk *walk, const struct 
             __syncwarp();
             multiply_unit_of(d, &scales, slot, unit, inputs, zeros);
             __syncwarp();
-            walk_fill(walk, p, c, ids, slot);
+            walk_fill<BLOCKS>(walk, p, c, ids, slot);
             walk->slot = walk->slot + 1 == experts_shape::STAGES ? 0 : walk->slot + 1;
             inputs += step_bytes;
         }
@@ -304,13 +313,13 @@ static __device__ __forceinline__ void store_chain(float *to, const struct chain
 
 /* Computes the gated units of item i from its sums, by warp i, and sends them to all blocks of the
  * cluster. */
-static __device__ __forceinline__ void send_gated(char *gated, uint32_t arrived, const float *sums,
-                                                  const struct decode_experts &p,
-                                                  const struct up_row &r, int i, float gate,
-                                                  uint2 bias_bits)
+template <int BLOCKS>
+static __device__ __forceinline__ void
+send_gated(char *gated, uint32_t arrived, const float *sums, const struct decode_experts &p,
+           const struct up_row &r, int i, float gate, uint2 bias_bits)
 {
     const int lane = threadIdx.x % WARP_LANES, to_block = lane / ITEM_PIECES;
-    const int at = (cluster_rank() * ITEMS + i) * ITEM_BYTES;
+    const int at = (cluster_rank() * (CLUSTER_ITEMS / BLOCKS) + i) * ITEM_BYTES;
     const uint32_t to = (uint32_t)__cvta_generic_to_shared(gated) + at;
     char *own = gated + GATED_BYTES + i * ITEM_BYTES;
     float unit = 0.0f;
@@ -326,7 +335,7 @@ static __device__ __forceinline__ void send_gated(char *gated, uint32_t arrived,
     }
     ((uint16_t *)own)[lane] = half_bits(unit);
     __syncwarp();
-    if (to_block < CLUSTER_BLOCKS) {
+    if (to_block < BLOCKS) {
         const int piece = lane % ITEM_PIECES;
 
         send(mapa_address(to + piece * LANE_BYTES, to_block), mapa_address(arrived, to_block),
@@ -455,7 +464,7 @@ struct experts_shared {
 static inline HOST_DEVICE int64_t shared_bytes_of(int n_units)
 {
     return EXPERT_WARPS * (int64_t)experts_shape::WARP_BYTES + fragments_bytes(n_units, 1) +
-           ITEMS * ITEM_SUMS * (int64_t)sizeof(float) + GATED_BYTES + ITEMS * ITEM_BYTES +
+           ITEMS_MAX * ITEM_SUMS * (int64_t)sizeof(float) + GATED_BYTES + ITEMS_MAX * ITEM_BYTES +
            LANE_BYTES;
 }
 
@@ -466,13 +475,14 @@ static __device__ __forceinline__ struct experts_shared shared_of(uint4 *shared,
     s.slots = (char *)shared;
     s.row = s.slots + EXPERT_WARPS * experts_shape::WARP_BYTES;
     s.sums = (float *)(s.row + fragments_bytes(n_units, 1));
-    s.gated = (char *)(s.sums + ITEMS * ITEM_SUMS);
-    s.zeros = s.gated + GATED_BYTES + ITEMS * ITEM_BYTES;
+    s.gated = (char *)(s.sums + ITEMS_MAX * ITEM_SUMS);
+    s.zeros = s.gated + GATED_BYTES + ITEMS_MAX * ITEM_BYTES;
     return s;
 }
 
 /* When all warps of the block have their sums: sends the block's gated units, and receives those of
  * the cluster. */
+template <int BLOCKS>
 static __device__ __forceinline__ void
 exchange_gated(const struct experts_shared &s, uint32_t arrived, const struct decode_experts &p,
                const struct up_row &item, float gate, uint2 bias_bits)
@@ -481,15 +491,15 @@ exchange_gated(const struct experts_shared &s, uint32_t arrived, const struct de
 
     __syncthreads();
     cluster_wait(); /* all blocks of the cluster have started */
-    if (warp < ITEMS)
-        send_gated(s.gated, arrived, s.sums, p, item, warp, gate, bias_bits);
+    if (warp < CLUSTER_ITEMS / BLOCKS)
+        send_gated<BLOCKS>(s.gated, arrived, s.sums, p, item, warp, gate, bias_bits);
     arrivals_wait(arrived);
 }
 
-/* Grid: clusters of CLUSTER_BLOCKS blocks. */
-static __global__ void __maxnreg__(REGISTERS)
-    experts_row_kernel(const __grid_constant__ struct decode_experts p,
-                       const __grid_constant__ struct slice_plan plan)
+/* Of the kernels below. */
+template <int BLOCKS>
+static __device__ __forceinline__ void run_experts(const struct decode_experts &p,
+                                                   const struct slice_plan &plan)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ int ids[DECODE_ACTIVE_MAX];
@@ -498,8 +508,8 @@ static __global__ void __maxnreg__(REGISTERS)
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const struct experts_shared s = shared_of(shared, p.up.n_units);
     const uint32_t arrived = (uint32_t)__cvta_generic_to_shared(&arrived_at);
-    const struct cluster_slices c = slices_of_cluster(plan, p.n_ranks, p.down.n_units);
-    const struct up_row item = up_row_of(c, warp < ITEMS ? warp : 0);
+    const struct cluster_slices c = slices_of_cluster<BLOCKS>(plan, p.n_ranks, p.down.n_units);
+    const struct up_row item = up_row_of<BLOCKS>(c, warp < CLUSTER_ITEMS / BLOCKS ? warp : 0);
     float *y = blockIdx.x == 0 ? p.y : NULL;
     struct experts_walk walk = {s.slots + warp * experts_shape::WARP_BYTES, NULL, 0, 0, 0, 0, 0};
     struct lane_rows rows;
@@ -509,11 +519,11 @@ static __global__ void __maxnreg__(REGISTERS)
     if (threadIdx.x == WARP_LANES)
         *(uint4 *)s.zeros = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0)
-        arrivals_init(arrived, CLUSTER_BLOCKS * ITEMS * ITEM_BYTES);
+        arrivals_init(arrived, CLUSTER_ITEMS * ITEM_BYTES);
     cluster_begin();
     init_row_info(&info, p);
-    load_scales(&rows, p, down_row_of(0));
-    walk_prepare(&walk, p, c);
+    load_scales(&rows, p, down_row_of<BLOCKS>(0));
+    walk_prepare<BLOCKS>(&walk, p, c);
     pdl_wait();
     if (warp == 0)
         store_gates(gates, topk_of_sums(ids, p.topk_input.sums, p, info, p.n_experts), p.n_ranks);
@@ -523,10 +533,10 @@ static __global__ void __maxnreg__(REGISTERS)
     walk_into(&walk, p, ids);
 #pragma unroll 1
     for (int i = 0; i < experts_shape::STAGES; i++)
-        walk_fill(&walk, p, c, ids, walk.slots + i * experts_shape::STAGE_BYTES);
-    if (warp < ITEMS && item.rank >= 0 && item.row * ITEM_UNITS + lane < p.n_units)
+        walk_fill<BLOCKS>(&walk, p, c, ids, walk.slots + i * experts_shape::STAGE_BYTES);
+    if (warp < CLUSTER_ITEMS / BLOCKS && item.rank >= 0 && item.row * ITEM_UNITS + lane < p.n_units)
         bias_bits = vector_pair_bits(p.bias_up, ids[item.rank], (item.row * ITEM_UNITS + lane) * 2);
-    load_biases(&rows, p, ids[c.rank[0]], down_row_of(0));
+    load_biases(&rows, p, ids[c.rank[0]], down_row_of<BLOCKS>(0));
     if (blockIdx.x == 0 && warp == 0)
         store_topk(p, ids, gates);
     const int n_rows = (p.down.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
@@ -537,7 +547,7 @@ static __global__ void __maxnreg__(REGISTERS)
         const int i = chain * EXPERT_WARPS + warp, eighth = i % RING_WARPS;
         const int of_down = chain - WARP_CHAINS;
         const int part = of_down >= 0 && c.n_parts > 1 ? of_down % PARTS_MAX : 0;
-        const int row = down_row_of(c.n_parts > 1 ? of_down / PARTS_MAX : of_down);
+        const int row = down_row_of<BLOCKS>(c.n_parts > 1 ? of_down / PARTS_MAX : of_down);
         const int rank = rank_of(c, part);
         const char *inputs = s.row + eighth * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
         int n = (p.up.n_units - eighth + RING_WARPS - 1) / RING_WARPS, step = RING_WARPS;
@@ -545,7 +555,8 @@ static __global__ void __maxnreg__(REGISTERS)
 
         if (of_down == 0) {
             pdl_launch_dependents();
-            exchange_gated(s, arrived, p, item, item.rank < 0 ? 0.0f : gates[item.rank], bias_bits);
+            exchange_gated<BLOCKS>(s, arrived, p, item, item.rank < 0 ? 0.0f : gates[item.rank],
+                                   bias_bits);
         }
         if (of_down >= 0) {
             if (row >= n_rows)
@@ -557,11 +568,11 @@ static __global__ void __maxnreg__(REGISTERS)
             n = units_of_part(c, part);
             inputs = s.gated + (part == 0 ? 0 : c.n[0]) * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
             step = 1;
-        } else if (up_row_of(c, i / RING_WARPS).rank < 0) {
+        } else if (up_row_of<BLOCKS>(c, i / RING_WARPS).rank < 0) {
             continue;
         }
-        multiply_chain(&sums, &walk, p, c, ids, n, inputs, step * UNIT_BLOCKS * TOKEN_BLOCK_BYTES,
-                       s.zeros);
+        multiply_chain<BLOCKS>(&sums, &walk, p, c, ids, n, inputs,
+                               step * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, s.zeros);
         if (of_down < 0)
             store_chain(s.sums + i / RING_WARPS * ITEM_SUMS, sums, eighth);
         else
@@ -570,9 +581,25 @@ static __global__ void __maxnreg__(REGISTERS)
     copy_wait<0>();
 }
 
+/* Grid: clusters of BLOCKS_MIN blocks. */
+static __global__ void __maxnreg__(REGISTERS)
+    experts_row_kernel(const __grid_constant__ struct decode_experts p,
+                       const __grid_constant__ struct slice_plan plan)
+{
+    run_experts<BLOCKS_MIN>(p, plan);
+}
+
+/* The same in larger clusters, of fewer slices. Grid: clusters of BLOCKS_MAX blocks. */
+static __global__ void __maxnreg__(REGISTERS)
+    experts_few_kernel(const __grid_constant__ struct decode_experts p,
+                       const __grid_constant__ struct slice_plan plan)
+{
+    run_experts<BLOCKS_MAX>(p, plan);
+}
+
 static struct slice_plan plan_of(const struct decode_experts *p)
 {
-    const int n_units = p->down.n_units, width = expert_slice_width(n_units);
+    const int n_units = p->down.n_units, width = p->slice_units;
     const int n_slices = (int)units_of(n_units, width), n_last = n_units - (n_slices - 1) * width;
     const bool is_paired = n_slices > 1 && n_last * PARTS_MAX <= width;
     const int n_single = p->n_ranks * (is_paired ? n_slices - 1 : n_slices);
@@ -581,19 +608,24 @@ static struct slice_plan plan_of(const struct decode_experts *p)
             n_single + (is_paired ? (p->n_ranks + PARTS_MAX - 1) / PARTS_MAX : 0)};
 }
 
-bool launch_decode_experts_row(struct launch_list *list, const struct decode_experts *p)
+template <auto KERNEL, int BLOCKS>
+static bool launch_clusters(struct launch_list *list, const struct decode_experts *p)
 {
     const struct slice_plan plan = plan_of(p);
     const int64_t shared_bytes = shared_bytes_of(p->up.n_units);
 
     if (p->topk_input.sums == NULL || plan.width > SLICE_MAX ||
-        clusters_at_once<experts_row_kernel>(list->gpu, EXPERT_THREADS, CLUSTER_BLOCKS,
-                                             shared_bytes) < plan.n_clusters)
+        clusters_at_once<KERNEL>(list->gpu, EXPERT_THREADS, BLOCKS, shared_bytes) < plan.n_clusters)
         return false;
-    add_dependent_clusters<experts_row_kernel>(
-        list, dim3((unsigned)(plan.n_clusters * CLUSTER_BLOCKS)), EXPERT_THREADS, shared_bytes,
-        CLUSTER_BLOCKS, *p, plan);
+    add_dependent_clusters<KERNEL>(list, dim3((unsigned)(plan.n_clusters * BLOCKS)), EXPERT_THREADS,
+                                   shared_bytes, BLOCKS, *p, plan);
     if (!list->is_query && list->n > 0)
         list->launches[list->n - 1].has_max_carveout = true;
     return true;
+}
+
+bool launch_decode_experts_row(struct launch_list *list, const struct decode_experts *p)
+{
+    return launch_clusters<experts_few_kernel, BLOCKS_MAX>(list, p) ||
+           launch_clusters<experts_row_kernel, BLOCKS_MIN>(list, p);
 }

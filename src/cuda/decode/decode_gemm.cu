@@ -262,9 +262,15 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
     if (row >= p.w[item.job].n_rows)
         return;
     for (; token < item.n_tokens; token += STEP, out += STEP * width)
-        *out = (slice_units_of<W, false>(p) > 0 ? sum_of_slices<W>(sums, token, i)
-                                                : sum_of<W>(sums, token, i)) +
-               biases[i];
+        if (p.low != NULL)
+            store_words(
+                p.out[0], p.low, out - p.out[0],
+                out_sum_of_columns<W::SHAPE::TILES, W::COLS, W::SHAPE::IS_MXFP4>(sums, token, i),
+                RING_WARPS);
+        else
+            *out = (slice_units_of<W, false>(p) > 0 ? sum_of_slices<W>(sums, token, i)
+                                                    : sum_of<W>(sums, token, i)) +
+                   biases[i];
 }
 
 /* ---- epilogue of heads: RoPE and KV page write ---- */

@@ -106,10 +106,19 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p, i
     for (int i = 0; i < SHAPE::SUMS / 2; i++) {
         const int token = i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2, at = i / 2 * 4 + i % 2;
 
-        if (token < n_tokens)
-            *(float2 *)(p.out[job] + (int64_t)(first_token + token) * width + row) =
-                make_float2(value_of<KIND>(sums, at, n_slices) + bias.x,
-                            value_of<KIND>(sums, at + 2, n_slices) + bias.y);
+        if (token >= n_tokens)
+            continue;
+        if constexpr (KIND == SUMS_OF_OUT_SLICES)
+            if (p.low != NULL) {
+                const int64_t to = (int64_t)(first_token + token) * width + row;
+
+                store_words(p.out[0], p.low, to, sums.out_slices[at], n_slices);
+                store_words(p.out[0], p.low, to + 1, sums.out_slices[at + 2], n_slices);
+                continue;
+            }
+        *(float2 *)(p.out[job] + (int64_t)(first_token + token) * width + row) =
+            make_float2(value_of<KIND>(sums, at, n_slices) + bias.x,
+                        value_of<KIND>(sums, at + 2, n_slices) + bias.y);
     }
 }
 

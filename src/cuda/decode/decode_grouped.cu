@@ -538,7 +538,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     extern __shared__ uint4 shared[];
     const struct decode_matrix &w = IS_UP ? p.e.up : p.e.down;
     const int n_rows = (w.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
-    const struct source source = {&w, n_rows, expert_slice_width(w.n_units)};
+    const struct source source = {&w, n_rows, p.e.slice_units};
     const uint32_t shared_at = (uint32_t)__cvta_generic_to_shared(shared);
     const struct token_buffer smem = token_buffer_of<IS_UP, IS_EVEN>(p, w, shared_at, n_slots);
     struct buffer_barrier buffer_barrier = buffer_barrier_of(shared_at);

@@ -153,8 +153,7 @@ static __device__ __forceinline__ void consume(const struct decode_grouped &p, s
     const struct decode_vector &biases = IS_UP ? p.e.bias_up : p.e.bias_down;
     const int lane = threadIdx.x % WARP_LANES;
     struct job_items<IS_UP, SHAPE> items(p);
-    struct consumer c =
-        consumer_of<SHAPE>(s, group, warp, items.w.n_units, expert_slice_width(items.w.n_units));
+    struct consumer c = consumer_of<SHAPE>(s, group, warp, items.w.n_units, p.e.slice_units);
     int4 next = items.first < items.end ? items.head_of(items.first) : make_int4(0, 0, 0, 0);
 
     for (int item = items.first; item < items.end; item++) {
@@ -197,7 +196,7 @@ static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
             const struct decode_matrix &w = IS_UP ? p.e.up : p.e.down;
 
             produce<sums_of<IS_UP>::KIND, SHAPE>(job_items<IS_UP, SHAPE>(p),
-                                                 {w.n_units, expert_slice_width(w.n_units),
+                                                 {w.n_units, p.e.slice_units,
                                                   (int64_t)p.n_operand_rows * OPERAND_ROW_BYTES,
                                                   EVICT_FIRST_POLICY},
                                                  s, warp);

@@ -65,6 +65,21 @@ static __device__ __forceinline__ struct out_pos out_pos_at(const struct decode_
     return out_pos{p.out + (int64_t)(first + token) * p.out_width + row, row};
 }
 
+/* Stores element i of attn_out as words, if it is for other ranks to add to. */
+template <class SHAPE>
+static __device__ __forceinline__ bool
+stored_words(const struct decode_matmul &p, const float *sums, int i, float *to, int n_tokens)
+{
+    if constexpr (SHAPE::IS_SLICED)
+        if (p.low != NULL) {
+            store_words(p.out, p.low, to - p.out,
+                        out_sum_of_slices<SHAPE::IS_MXFP4>(sums, i, SHAPE::TILES, n_tokens),
+                        RING_WARPS);
+            return true;
+        }
+    return false;
+}
+
 /* Grid: blocks that share the items, groups of TOKENS tokens. */
 template <class SHAPE, int TOKENS, int TERMS, int KIND>
 static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TILES *TOKENS))
@@ -116,7 +131,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
                 KIND != ROWS_ANY && is_mine ? mine : out_pos_at<SHAPE>(p, i, part, first, n_tokens);
             float sum;
 
-            if (to.out == NULL)
+            if (to.out == NULL || stored_words<SHAPE>(p, sums_of_split, i, to.out, n_tokens))
                 continue;
             sum = sum_of_split<SHAPE>(sums_of_split, i, SHAPE::TILES, n_tokens) +
                   (is_mine ? bias : vector_at(p.bias, 0, to.row));

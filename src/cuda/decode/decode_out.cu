@@ -8,6 +8,8 @@
  * groups. All weight copies are issued before griddepcontrol.wait. Bound by latency. */
 #include "cuda/decode/router.cuh"
 
+#include "cuda/common/rank_wait.cuh"
+
 enum { LANE_TOKENS = WARP_LANES / TILE_ROWS, GROUPS_MXFP4 = 2 };
 static_assert((int)SPLIT_COLUMNS == (int)TILE_ROWS,
               "a tile of the output matrix is a part of the router's");
@@ -157,7 +159,7 @@ static __device__ __forceinline__ void clear_expert_sum(const struct expert_sums
 /* The sum of a row's slices in column lane % 16, for one row: lanes l and l + 16 have half of the
  * slices each. All lanes call it. */
 template <bool IS_MXFP4>
-static __device__ __forceinline__ float sum_of_slices_by_half(const float *sums)
+static __device__ __forceinline__ struct out_sum out_sum_by_half(const float *sums)
 {
     enum { HALF = RING_WARPS / 2 };
     const int lane = threadIdx.x % WARP_LANES;
@@ -170,7 +172,40 @@ static __device__ __forceinline__ float sum_of_slices_by_half(const float *sums)
     sum.high += __shfl_xor_sync(ALL_LANES, sum.high, TILE_ROWS);
     sum.low += __shfl_xor_sync(ALL_LANES, sum.low, TILE_ROWS);
     sum.overflow |= __shfl_xor_sync(ALL_LANES, sum.overflow, TILE_ROWS);
-    return out_sum_value(sum, RING_WARPS);
+    return sum;
+}
+
+template <bool IS_MXFP4>
+static __device__ __forceinline__ float sum_of_slices_by_half(const float *sums)
+{
+    return out_sum_value(out_sum_by_half<IS_MXFP4>(sums), RING_WARPS);
+}
+
+/* The lane's sums over all ranks; one warp of those with the same numbers pushes them. All lanes
+ * call it. */
+template <class SHAPE, int KIND>
+static __device__ __forceinline__ struct lane_values<KIND>
+lane_sums_of_ranks(const float *sums, const struct decode_out &o, const struct pair_slot &slot,
+                   int n_tokens, int column) {
+    const int lane = threadIdx.x % WARP_LANES, n_rows = o.p.w.n_rows;
+    struct lane_values<KIND> out = {
+    };
+
+#pragma unroll
+    for (int k = 0; k < lane_values<KIND>::N; k++) {
+        const int token = k * LANE_TOKENS + lane / TILE_ROWS;
+        struct out_sum sum = {};
+
+        if (KIND != ROWS_ANY)
+            sum = out_sum_by_half<SHAPE::IS_MXFP4>(sums);
+        else if (token < n_tokens)
+            sum = out_sum_of_slices<SHAPE::IS_MXFP4>(sums, k * WARP_LANES + lane, 1, n_tokens);
+        if (token < n_tokens && column < n_rows)
+            out.at[k] = out_words_value(sum_of_pairs(
+                *o.peers, slot, RANK_PAIR_ROWS * n_rows, token * n_rows + column,
+                out_sum_words(sum, RING_WARPS), threadIdx.x / WARP_LANES == RING_WARPS - 1));
+    }
+    return out;
 }
 
 /* The sums of the lane's column in its tokens. All lanes call it. */
@@ -210,10 +245,9 @@ static constexpr int registers_of(int kind)
     return kind == ROWS_ANY ? 80 : 56;
 }
 
-/* Grid: GROUPS tiles of 16 rows. A block: RING_THREADS, groups. */
-template <class SHAPE, int KIND, int GROUPS>
-static __global__ void __maxnreg__(registers_of(KIND))
-    out_kernel(const __grid_constant__ struct decode_out o)
+/* Of the kernels below. HAS_RANKS: other ranks have the other columns of the rows. */
+template <class SHAPE, int KIND, int GROUPS, bool HAS_RANKS>
+static __device__ __forceinline__ void project(const struct decode_out &o)
 {
     enum { N = lane_values<KIND>::N };
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
@@ -248,6 +282,9 @@ static __global__ void __maxnreg__(registers_of(KIND))
         if (o.expert.unit != NULL)
             expert_unit = o.expert.unit[column];
     }
+    struct pair_slot slot = {};
+    if (HAS_RANKS)
+        slot = pair_slot_of(*o.peers, o.exchange);
     materialize_rows<KIND>(&ready);
     materialize(at);
     materialize(bias);
@@ -270,7 +307,12 @@ static __global__ void __maxnreg__(registers_of(KIND))
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
     store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
-    const struct lane_values<KIND> sum = lane_sums<SHAPE, KIND>(sums, n_tokens);
+    struct lane_values<KIND> sum;
+
+    if constexpr (HAS_RANKS)
+        sum = lane_sums_of_ranks<SHAPE, KIND>(sums, o, slot, n_tokens, column);
+    else
+        sum = lane_sums<SHAPE, KIND>(sums, n_tokens);
 
     /* every warp computes all of the block's sums: each needs them, and a barrier takes longer */
 #pragma unroll
@@ -297,7 +339,23 @@ static __global__ void __maxnreg__(registers_of(KIND))
     copy_wait<0>();
 }
 
+/* Grid: GROUPS tiles of 16 rows. A block: RING_THREADS, groups. */
 template <class SHAPE, int KIND, int GROUPS>
+static __global__ void __maxnreg__(registers_of(KIND))
+    out_kernel(const __grid_constant__ struct decode_out o)
+{
+    project<SHAPE, KIND, GROUPS, false>(o);
+}
+
+/* The same with an exchange between ranks within it. */
+template <class SHAPE, int KIND, int GROUPS>
+static __global__ void __maxnreg__(registers_of(KIND))
+    out_ranks_kernel(const __grid_constant__ struct decode_out o)
+{
+    project<SHAPE, KIND, GROUPS, true>(o);
+}
+
+template <class SHAPE, int KIND, int GROUPS, bool HAS_RANKS>
 static bool launch_kind(struct launch_list *list, const struct decode_out *o)
 {
     const struct decode_matmul *p = &o->p;
@@ -306,16 +364,28 @@ static bool launch_kind(struct launch_list *list, const struct decode_out *o)
                                  fragments_bytes(p->w.n_units, p->n_tokens) +
                                  GROUPS * split_sums(1, p->n_tokens) * (int64_t)sizeof(float);
 
-    return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(
-        list, dim3((unsigned)n_blocks), dim3(RING_THREADS, GROUPS),
-        even_share_bytes(list->gpu, shared_bytes, n_blocks), *o);
+    const dim3 grid((unsigned)n_blocks), block(RING_THREADS, GROUPS);
+    const int64_t even_bytes = even_share_bytes(list->gpu, shared_bytes, n_blocks);
+
+    if constexpr (HAS_RANKS)
+        return decode_launch_of<out_ranks_kernel<SHAPE, KIND, GROUPS>>(list, grid, block,
+                                                                       even_bytes, *o);
+    else
+        return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(list, grid, block, even_bytes, *o);
+}
+
+template <class SHAPE, int GROUPS, bool HAS_RANKS>
+static bool launch_rows(struct launch_list *list, const struct decode_out *o)
+{
+    return o->p.n_tokens == 1 ? launch_kind<SHAPE, ONE_PLAIN_ROW, GROUPS, HAS_RANKS>(list, o)
+                              : launch_kind<SHAPE, ROWS_ANY, 1, HAS_RANKS>(list, o);
 }
 
 template <class SHAPE, int GROUPS>
 static bool launch_shape(struct launch_list *list, const struct decode_out *o)
 {
-    return o->p.n_tokens == 1 ? launch_kind<SHAPE, ONE_PLAIN_ROW, GROUPS>(list, o)
-                              : launch_kind<SHAPE, ROWS_ANY, 1>(list, o);
+    return o->peers != NULL ? launch_rows<SHAPE, GROUPS, true>(list, o)
+                            : launch_rows<SHAPE, GROUPS, false>(list, o);
 }
 
 bool launch_decode_out(struct launch_list *list, const struct decode_out *o)

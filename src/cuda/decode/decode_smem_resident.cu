@@ -270,7 +270,12 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
         const struct resident_tile t = tile_table.tiles[i / TILE_ROWS];
         const int row = row_of(t, i);
 
-        if (t.is_there && row < p.w[t.job].n_rows && token < n_tokens)
+        if (!t.is_there || row >= p.w[t.job].n_rows || token >= n_tokens)
+            continue;
+        if (p.low != NULL)
+            store_words(p.out[0], p.low, (int64_t)(first + token) * p.out_width[0] + row,
+                        out_sum_of_columns<H::TILES, COLS, true>(sums, token, i), RING_WARPS);
+        else
             p.out[t.job][(int64_t)(first + token) * p.out_width[t.job] + row] =
                 (KIND == ROWS_OF_SLICES ? columns_of_slices<H::TILES, COLS, true>(sums, token, i)
                                         : sum_of_eighths<H::TILES, COLS, true>(sums, token, i)) +

@@ -21,7 +21,7 @@ static enum osp_status cuda_alloc(struct backend *be, struct mem *out, size_t si
 {
     enum osp_status st;
 
-    (void)be;
+    (void)gpu_of(be);
     *out = (struct mem){0};
     if (size_bytes == 0)
         return OSP_OK;
@@ -98,14 +98,17 @@ static enum osp_status cuda_kv_dtype(const struct backend_options *opt, enum dty
 enum osp_status gpu_memory(struct device_memory *out)
 {
     size_t n_free, n_all;
-    int is_integrated = 0;
+    int is_integrated = 0, n_devices = 1;
     enum osp_status st;
 
     TRY(gpu_check(cudaMemGetInfo(&n_free, &n_all), "querying free memory"));
     TRY(gpu_check(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, 0),
                   "querying the kind of memory"));
-    *out = (struct device_memory){
-        .total_bytes = (int64_t)n_all, .free_bytes = (int64_t)n_free, .is_unified = is_integrated};
+    TRY(gpu_check(cudaGetDeviceCount(&n_devices), "counting devices"));
+    *out = (struct device_memory){.total_bytes = (int64_t)n_all,
+                                  .free_bytes = (int64_t)n_free,
+                                  .n_devices = n_devices,
+                                  .is_unified = is_integrated};
 out:
     return st;
 }
@@ -118,8 +121,7 @@ static void cuda_close(struct backend *be)
 
     if (gpu == NULL)
         return;
-    if (gpu->stream != NULL)
-        (void)cudaStreamSynchronize(gpu->stream);
+    gpu_peers_close(gpu);
     gpu_plans_drop(gpu);
     gpu_pack_release(gpu);
     gpu_workspaces_release(gpu);
@@ -228,6 +230,21 @@ out:
     return st;
 }
 
+/* A rank's device is that of its number; more ranks than devices share them. */
+static enum osp_status select_device(struct gpu *gpu)
+{
+    int n_devices = 0;
+    enum osp_status st = OSP_OK;
+
+    if (gpu->limits.exchange != NULL) {
+        TRY(gpu_check(cudaGetDeviceCount(&n_devices), "counting devices"));
+        gpu->device = n_devices > 0 ? gpu->limits.exchange->shard.rank % n_devices : 0;
+    }
+    TRY(gpu_check(cudaSetDevice(gpu->device), "selecting a device"));
+out:
+    return st;
+}
+
 static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
 {
     static const char *const names[N_STAGES] = {
@@ -243,8 +260,9 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     gpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
         gpu->costs[i].stage = names[i];
-    TRY(gpu_check(cudaSetDevice(0), "selecting the first device"));
-    TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "querying the device properties"));
+    TRY(select_device(gpu));
+    TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, gpu->device),
+                  "querying the device properties"));
     gpu->kernels = calloc(1, sizeof(*gpu->kernels));
     if (gpu->kernels == NULL) {
         st = fail(OSP_ENOMEM, "out of memory for the state of the device");

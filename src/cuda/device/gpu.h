@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
+#include "cuda/common/rank_exchange.h"
 #include "cuda/launch/kernel_table.h"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/workspaces.h"
@@ -55,6 +56,7 @@ struct step_slot {
 
 struct gpu {
     struct backend_options limits;
+    int device; /* of CUDA */
     struct cudaDeviceProp properties;
     struct kernel_table *kernels;
     enum arch arch;
@@ -72,12 +74,22 @@ struct gpu {
     double expert_bytes;            /* weights of one expert */
     struct compiled *programs;      /* the list of compiled programs */
     uint64_t ticket;                /* of the last step */
+    struct rank_peers peers;        /* zeros: there is one rank */
+    uint32_t n_exchanges;           /* of all steps so far */
+    void *window;                   /* of this rank; NULL: there is one rank */
+    int64_t signals_at;             /* in windows */
+    void *mappings[RANK_PEERS_MAX]; /* of other ranks' windows; own: of rank 0's logits */
     struct stage_cost costs[N_STAGES];
 };
 
+/* Selects the rank's device for the calling thread; device 0 is selected in every thread. */
 static inline struct gpu *gpu_of(struct backend *be)
 {
-    return (struct gpu *)be;
+    struct gpu *gpu = (struct gpu *)be;
+
+    if (gpu != NULL && gpu->device != 0)
+        (void)cudaSetDevice(gpu->device);
+    return gpu;
 }
 
 extern const struct backend_ops gpu_ops; /* device.c */
@@ -138,6 +150,20 @@ void gpu_pack_release(struct gpu *gpu);
 
 /* describe.c */
 void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx);
+
+/* peers.c: the exchange with other ranks on GPUs of this host. */
+/* Maps the windows of all ranks, for steps of the shape; collective. With one rank it does
+ * nothing. */
+CHECKED enum osp_status gpu_peers_open(struct gpu *gpu, const struct step_shape *shape);
+int64_t gpu_peers_bytes(const struct step_shape *shape);
+void gpu_peers_close(struct gpu *gpu);
+/* Maps rank 0's logits (rank_peers); collective, at the first program with logits. */
+CHECKED enum osp_status gpu_peers_logits(struct gpu *gpu, float *logits);
+/* Waits until the event has completed. After a fault of another rank the kernels' waits end, and
+ * the failure names the rank. */
+CHECKED enum osp_status gpu_peers_wait(struct gpu *gpu, cudaEvent_t done);
+/* data[i] = the sum over all ranks, on the host. */
+CHECKED enum osp_status gpu_peers_sum(struct gpu *gpu, int64_t *data, size_t n);
 
 /* probe.c */
 CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);

@@ -46,8 +46,11 @@ static __global__ void __launch_bounds__(THREADS)
             piece = with_sampled(piece, at, l);
         ((int4 *)l.to)[at] = piece;
     }
-    if (blockIdx.x == 0 && threadIdx.x == 0)
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
         l.results->begin_ns = now_ns();
+        if (l.n_exchanges_to != NULL)
+            *l.n_exchanges_to = l.n_exchanges;
+    }
 }
 
 void launch_upload(cudaStream_t stream, const struct upload_launch *l)

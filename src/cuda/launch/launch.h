@@ -26,9 +26,19 @@ void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw);
 
 /* ---- expert_grid.cu ---- */
 
-/* Scales of the integer sums of the experts (common/expert_sums.h): grid (2, C), zeros before, from
- * w_down in packed MXFP4 and b_down in any format. */
-void launch_expert_grid(cudaStream_t stream, float *grid, const struct experts_args *a);
+/* The scales of the integer sums of the experts (common/expert_sums.h) come from the weights of all
+ * ranks, in two steps. */
+struct expert_bounds {
+    float *slices;  /* (E, EXPERT_SLICES, C): sums of |w_down|; 0: another rank has the slice */
+    float *columns; /* (n_ranks, 2, C): the largest |b_down|, and codes as floats; 0: likewise */
+};
+/* This rank's part of the bounds, which are zeros before; w_down in packed MXFP4, b_down in any
+ * format. */
+void launch_expert_bounds(cudaStream_t stream, const struct expert_bounds *bounds,
+                          const struct experts_args *a, int rank, int n_ranks);
+/* The grid of a layer from the bounds of all ranks. */
+void launch_expert_grid(cudaStream_t stream, float *grid, const struct expert_bounds *bounds,
+                        const struct experts_args *a, int n_ranks);
 
 /* ---- generate.cu ---- */
 
@@ -54,6 +64,8 @@ struct upload_launch {
     int64_t first_token;    /* index of the first token, in ints */
     int n_tokens;
     struct step_results *results; /* host */
+    uint32_t *n_exchanges_to; /* receives n_exchanges (common/rank_exchange.h); NULL: one rank */
+    uint32_t n_exchanges;
 };
 /* Copies the batch to the device and fills in the tokens that an earlier step sampled. */
 void launch_upload(cudaStream_t stream, const struct upload_launch *l);

@@ -11,7 +11,7 @@ void launch_list_init(struct launch_list *list, const struct gpu_desc *gpu)
 
 void launch_list_clear(struct launch_list *list)
 {
-    list->n = list->n_params = list->n_bytes = list->n_touches = 0;
+    list->n = list->n_params = list->n_bytes = list->n_touches = list->n_exchanges = 0;
     list->is_query = list->has_failed = false;
 }
 

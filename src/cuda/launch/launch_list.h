@@ -51,6 +51,7 @@ struct launch_list {
     struct touch *touches;      /* (n_touches) */
     int n, n_params, n_bytes, n_touches;
     int capacity, params_capacity, bytes_capacity, touches_capacity;
+    int n_exchanges; /* between ranks (common/rank_exchange.h) */
     bool is_query;   /* launchers only return whether the kernel fits the GPU, and append nothing */
     bool has_failed; /* out of memory: the list is incomplete */
 };

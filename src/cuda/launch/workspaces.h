@@ -25,6 +25,7 @@
     X(jobs)        /* job lists of the grouped experts' kernels */                                 \
     X(expert_sums) /* integer sums of the experts of a step of one row */                          \
     X(poison)      /* rows of which a gated unit is not finite; zeros at first */                  \
+    X(out_low)     /* low words of the sums of attn_out, which ranks exchange */                   \
     X(router)      /* fixed-point sums of the router matmul of 1 to 4 rows */                      \
     X(factors)     /* 1 / RMS of rows whose norm uses partial sums */                              \
     X(raw)         /* staging of weights that are being packed */

@@ -126,9 +126,16 @@ static int launch_sampling(struct fuse *f, int i, const struct sample_args *a)
 int fuse_logits(struct fuse *f, int i)
 {
     union stage_args args;
+    struct logits_args part; /* the columns of this rank */
 
     op_args(f, i, &args);
-    return launch_logits(f, i, &args.logits);
+    if (!is_exchanged(f, i) || f->in->counts.n_samples == 0)
+        return launch_logits(f, i, &args.logits);
+    part = args.logits;
+    part.logits.data = (float *)part.logits.data + part.first_id;
+    (void)launch_logits(f, i, &part);
+    exchange_logits(f, i, &args.logits);
+    return 1;
 }
 
 int fuse_sample(struct fuse *f, int i)
@@ -136,5 +143,12 @@ int fuse_sample(struct fuse *f, int i)
     union stage_args args;
 
     op_args(f, i, &args);
-    return launch_sampling(f, i, &args.sample);
+    if (!is_exchanged(f, i))
+        return launch_sampling(f, i, &args.sample);
+    if (f->in->counts.n_samples == 0)
+        return 1;
+    if (f->in->peers->rank == 0)
+        (void)launch_sampling(f, i, &args.sample);
+    exchange_tokens(f, i, &args.sample);
+    return 1;
 }

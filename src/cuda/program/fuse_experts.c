@@ -5,6 +5,8 @@
 #include "cuda/common/expert_sums.h"
 #include "cuda/program/fuse_internal.h"
 
+enum { NO_ROWS = -1 }; /* for n_integer: the sums are not in h */
+
 /* ---- decode rows ---- */
 
 bool has_expert_grid(const struct experts_args *a)
@@ -44,6 +46,14 @@ static struct decode_topk_input topk_input(const struct fuse *f, const struct ro
                                       .eps = r->eps};
 }
 
+/* Slices are those of the experts of all ranks. */
+static int32_t slice_units_of(const struct experts_args *a)
+{
+    const int64_t F = a->whole_width > 0 ? a->whole_width : a->w_down.dim[2];
+
+    return expert_slice_width((int)units_of(F, UNIT_COLUMNS));
+}
+
 /* The result goes to h. router NULL: ids and gates are there. */
 static struct decode_experts experts_of(const struct fuse *f, const struct experts_args *a,
                                         const struct router_args *router)
@@ -66,6 +76,8 @@ static struct decode_experts experts_of(const struct fuse *f, const struct exper
         .n_experts = (int32_t)a->w_up.dim[0],
         .n_columns = (int32_t)a->h.dim[1],
         .n_units = (int32_t)a->w_down.dim[2],
+        .slice_units = slice_units_of(a),
+        .is_raw = is_exchanged(f, f->op),
         .limit = a->limit,
         .alpha = a->alpha,
         .topk_input = topk_input(f, router),
@@ -279,7 +291,7 @@ static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args 
                                      .poison = workspace(f, WORKSPACE_poison)};
     struct decode_grouped g = grouped_of(f, a, router);
 
-    if (f->n_rows == 1 || f->router != ROUTER_SUMS || residual == NULL ||
+    if (f->n_rows == 1 || is_exchanged(f, i) || f->router != ROUTER_SUMS || residual == NULL ||
         !is_tuned(f, STAGE_experts, &a->w_up, f->n_rows, KERNEL_DECODE_GROUPED) ||
         !decode_grouped_fits(f->list, &g) || g.job_tokens < f->n_rows)
         return false;
@@ -349,18 +361,24 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
 
     if (is_one)
         touch_row(f, i, a, router);
-    else if (!is_grouped)
+    if (!is_one && !is_grouped) {
+        if (is_exchanged(f, i))
+            residual = NULL; /* the sums of all ranks are added to x */
         launch_up_down(f, i, a, router, &p, residual);
+    }
     if (!is_grouped) {
         writes(f, router_op, &a->ids);
         writes(f, router_op, &a->gates);
     }
     if (is_one || is_grouped) {
+        f->n_integer = NO_ROWS;
         f->pending_sums = i;
         if (is_qkv_next) /* x and the sums together are the new x */
             writes(f, i + 1, &residual->x);
     }
     f->router = ROUTER_TOPK;
+    if (f->n_integer == NO_ROWS)
+        exchange_expert_sums(f, i);
     if (residual == NULL)
         return 1;
     set_op(f, i);
@@ -441,7 +459,8 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
                           bool has_topk)
 {
     union stage_args next, from;
-    const struct residual_rmsnorm_args *residual = residual_of(f, i, a, &next);
+    const struct residual_rmsnorm_args *residual =
+        is_exchanged(f, i) ? NULL : residual_of(f, i, a, &next);
     struct decode_rows normed = {0};
     struct decode_grouped g;
 
@@ -587,6 +606,7 @@ static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, in
 
     if (!has_integer_sums(f, a))
         return false;
+    f->n_integer = n_rows;
     f->product = (struct product_tensors){.x = a->y.id};
     rows = rounded_rows(f, &a->y, n_rows);
     for (int first = 0; first < n_rows; first += DECODE_ROWS_MAX) {
@@ -640,15 +660,26 @@ static void launch_phases(struct fuse *f, const struct experts_args *a)
         prefill_experts(f, &rest, row, f->n_rows - n_first);
 }
 
-int fuse_experts(struct fuse *f, int i)
+static int fuse_all_experts(struct fuse *f, int i, const struct experts_args *a)
 {
-    union stage_args args;
-    const struct experts_args *a = &args.experts;
-
-    op_args(f, i, &args);
+    f->n_integer = f->n_rows;
     if (i > 0 && takes_experts(f, i, i - 1))
         return is_fused_batch(f) ? launch_few(f, i, a, i - 1)
                                  : launch_grouped(f, i, a, i - 1, f->router == ROUTER_TOPK);
+    f->n_integer = 0;
     launch_phases(f, a);
     return 1;
+}
+
+int fuse_experts(struct fuse *f, int i)
+{
+    const float *grid = f->in->expert_grids + expert_grids_floats(f->in->program, i);
+    union stage_args args;
+    int n;
+
+    op_args(f, i, &args);
+    n = fuse_all_experts(f, i, &args.experts);
+    if (f->n_integer != NO_ROWS)
+        exchange_sums(f, i, &args.experts.h, f->n_integer, grid + args.experts.h.dim[1]);
+    return n;
 }

@@ -38,7 +38,9 @@ struct fuse {
     int factors_of;          /* op whose RMSNorm factors are in their workspace; -1: none */
     int deferred_norm;       /* residual op whose norm the kernel of the next op does; -1: none */
     int out_op;              /* attn_out op whose result is in h; -1: none */
-    int pending_sums;        /* experts op of a step of a few rows whose sums x lacks; -1: none */
+    int n_integer;           /* rows of the experts' h that are integer sums */
+    int32_t *out_low; /* of attn_out, while decode rows leave sums; NULL: they leave floats */
+    int pending_sums; /* experts op of a step of a few rows whose sums x lacks; -1: none */
     enum router_result router;
     int router_residual;    /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
@@ -83,6 +85,27 @@ static inline void *workspace(const struct fuse *f, enum workspace w)
 /* An array of the batch, or the batch itself, in device memory. */
 const struct batch *batch_on_device(const struct fuse *f);
 const void *on_device(const struct fuse *f, int32_t offset);
+
+/* ---- ranks ---- */
+
+/* Whether other ranks add to the outputs of op i, or have part of them. */
+static inline bool is_exchanged(const struct fuse *f, int i)
+{
+    return f->in->peers != NULL && f->in->peers->n_ranks > 1 && op_at(f, i) != NULL &&
+           op_at(f, i)->exchange != EXCHANGE_NONE;
+}
+
+/* fuse_ranks.c: the launches after those of op i, if it is exchanged. h: its output, of which the
+ * first n_integer rows are integers in these units of the columns. */
+void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer, const float *unit);
+/* Of attn_out: f->out_low, or NULL, for its decode rows. */
+void exchange_out(struct fuse *f, int i, const struct attn_out_args *a);
+/* Whether decode rows of attn_out leave sums for an exchange behind their kernel. */
+bool has_out_words(const struct fuse *f, int i, const struct attn_out_args *a);
+/* Of the experts op i of a step of one row: their integer sums in their workspace. */
+void exchange_expert_sums(struct fuse *f, int i);
+void exchange_logits(struct fuse *f, int i, const struct logits_args *a);
+void exchange_tokens(struct fuse *f, int i, const struct sample_args *a);
 
 /* ---- the tuning table ---- */
 

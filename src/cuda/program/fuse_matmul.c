@@ -110,13 +110,15 @@ static bool is_decode_gemm(const struct matmul *m)
     return true;
 }
 
-static struct decode_gemm decode_gemm_of(const struct matmul *m)
+/* low: of struct decode_gemm. */
+static struct decode_gemm decode_gemm_of(const struct matmul *m, int32_t *low)
 {
     struct decode_gemm p = {.n_jobs = m->n_jobs,
                             .n_tokens = m->n_tokens,
                             .n_live = m->n_live,
                             .is_mxfp4 = m->w[0].dtype == DTYPE_MXFP4,
-                            .slice_units = m->slice_units};
+                            .slice_units = m->slice_units,
+                            .low = low};
 
     for (int i = 0; i < m->n_jobs; i++) {
         p.w[i] = matrix_of(&m->w[i]);
@@ -208,7 +210,7 @@ static bool launch_decode(struct fuse *f, const struct matmul *m, struct decode_
 
 bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matmul *m)
 {
-    struct decode_gemm p = decode_gemm_of(m);
+    struct decode_gemm p = decode_gemm_of(m, NULL);
     enum kernel kernel =
         tuning_row_of(f, STAGE_attn_qkv, format_of(&m->w[0]), PHASE_DECODE, m->n_tokens)->kernel;
     enum workspace from;
@@ -268,8 +270,10 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
     case KERNEL_DECODE_GEMM_SM90:
     case KERNEL_DECODE_SMEM_RESIDENT:
     case KERNEL_DECODE_HEAD:
-        p = decode_gemm_of(m);
+        p = decode_gemm_of(m, f->out_low);
         if (launch_decode(f, m, &p, x, row->kernel, &from)) {
+            if (p.low != NULL)
+                writes_workspace(f, WORKSPACE_out_low);
             note_product_of(f, m, from);
             return;
         }

@@ -39,11 +39,18 @@ static bool takes_out(const struct fuse *f, const struct attn_out_args *a)
            decode_matmul_fits(f->list, &p);
 }
 
-static void touch_out(struct fuse *f, int i, const struct attn_out_args *a)
+static void touch_out(struct fuse *f, int i, const struct attn_out_args *a, bool has_bias)
 {
     reads(f, i, &a->att);
     reads_early(f, &a->wo);
-    reads_early(f, &a->bo);
+    if (has_bias)
+        reads_early(f, &a->bo);
+}
+
+/* Of floats that ranks add, rank 0 has the bias. */
+static bool has_bias(const struct fuse *f, int i)
+{
+    return !is_exchanged(f, i) || f->in->peers->rank == 0;
 }
 
 /* The output projection, stored in h, or added to x of the residual op i + 1. */
@@ -53,12 +60,17 @@ static void launch_out(struct fuse *f, int i, const struct attn_out_args *a,
     struct decode_matmul p = out_matmul(f, a);
 
     settle_sums(f);
+    p.low = f->out_low;
+    if (!has_bias(f, i))
+        p.bias = (struct decode_vector){.kind = VECTOR_NONE};
     if (residual != NULL) {
         p.out = residual->x.data;
         p.adds = true;
     }
     (void)launch_decode_matmul(f->list, &p);
-    touch_out(f, i, a);
+    touch_out(f, i, a, has_bias(f, i));
+    if (p.low != NULL)
+        writes_workspace(f, WORKSPACE_out_low);
     if (residual != NULL) {
         reads(f, i + 1, &residual->x);
         writes(f, i + 1, &residual->x);
@@ -79,6 +91,10 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
                            .norm = vector_of(&residual->norm),
                            .sums = workspace(f, WORKSPACE_router)};
 
+    if (is_exchanged(f, i)) {
+        o.peers = f->in->peers->on_device;
+        o.exchange = f->list->n_exchanges++;
+    }
     o.expert = cleared_sums_of(f);
     o.p.out = residual->x.data;
     o.p.adds = true;
@@ -91,7 +107,7 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
     if (!launch_decode_out(f->list, &o))
         f->st = fail(OSP_EINTERNAL, "cuda: no kernel for attn_out with the router of %d rows",
                      f->n_rows);
-    touch_out(f, i, a);
+    touch_out(f, i, a, true);
     reads(f, i + 1, &residual->x);
     reads_early(f, &residual->norm);
     reads_early(f, &router->wr);
@@ -129,7 +145,8 @@ static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
             launch_out_router(f, i, a, residual, router);
             return 3;
         }
-    } else if (has_router && takes_router_logits(f, router) && is_fused_batch(f)) {
+    } else if (has_router && takes_router_logits(f, router) && is_fused_batch(f) &&
+               !is_exchanged(f, i)) {
         launch_out(f, i, a, residual);
         if (launch_router_logits(f, i + 2, router, residual)) {
             if (!takes_experts(f, i + 3, i + 2))
@@ -139,12 +156,16 @@ static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
         norm_now(f, i + 1);
         return 2;
     }
+    if (is_exchanged(f, i)) {
+        launch_out(f, i, a, NULL);
+        return 1;
+    }
     launch_out(f, i, a, residual);
     norm_now(f, i + 1);
     return 2;
 }
 
-int fuse_attn_out(struct fuse *f, int i)
+static int fuse_all_out(struct fuse *f, int i)
 {
     union stage_args args, next;
     const struct attn_out_args *a = &args.attn_out;
@@ -163,8 +184,22 @@ int fuse_attn_out(struct fuse *f, int i)
     }
     settle_sums(f);
     m.x = a->att.data;
-    matmul_add(&m, &a->wo, &a->bo, a->h.data, a->h.dim[1]);
+    matmul_add(&m, &a->wo, has_bias(f, i) ? &a->bo : NULL, a->h.data, a->h.dim[1]);
     f->product = (struct product_tensors){.x = a->att.id, .out = {a->h.id}};
     matmul_launch(f, STAGE_attn_out, &m, &a->att);
     return 1;
+}
+
+int fuse_attn_out(struct fuse *f, int i)
+{
+    union stage_args args;
+    int n;
+
+    op_args(f, i, &args);
+    f->out_low = has_out_words(f, i, &args.attn_out) ? workspace(f, WORKSPACE_out_low) : NULL;
+    n = fuse_all_out(f, i);
+    if (n == 1) /* else its kernel has exchanged them */
+        exchange_out(f, i, &args.attn_out);
+    f->out_low = NULL;
+    return n;
 }

@@ -195,8 +195,9 @@ static bool is_same_op(const struct check *c, const struct touch *write, const s
     case WORKSPACE_router:
         return w->layer == r->layer;
     case WORKSPACE_expert_sums:
-        return r->stage == STAGE_experts ? w->stage == STAGE_attn_out && w->layer == r->layer
-                                         : is_sum_of_experts;
+        return r->stage == STAGE_experts /* those that ranks exchange are the experts' own */
+                   ? (w->stage == STAGE_attn_out && w->layer == r->layer) || write->op == read->op
+                   : is_sum_of_experts;
     case WORKSPACE_poison:
         return w->layer == r->layer || is_sum_of_experts;
     default:

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/common/expert_sums.h"
+
 static void drop_plan(struct gpu *gpu, struct step_plan *plan)
 {
     if (plan == NULL)
@@ -34,28 +36,101 @@ void gpu_plans_drop(struct gpu *gpu)
 
 /* ---- programs ---- */
 
-/* Computes the scales of the experts' integer sums from their weights. */
+/* Memory for the bounds of one layer. */
+struct bounds_memory {
+    struct expert_bounds bounds; /* device */
+    int64_t *host;               /* the same, where ranks exchange it; NULL: one rank */
+    size_t n_bytes;
+};
+
+static int64_t slices_floats(const struct experts_args *a)
+{
+    return a->w_down.dim[0] * EXPERT_SLICES * a->h.dim[1];
+}
+
+static enum osp_status bounds_alloc(struct bounds_memory *m, const struct experts_args *a,
+                                    int n_ranks)
+{
+    const int64_t n_floats = slices_floats(a) + 2 * (int64_t)n_ranks * a->h.dim[1];
+    enum osp_status st = OSP_OK;
+
+    if (m->bounds.slices != NULL)
+        return OSP_OK;
+    m->n_bytes = (size_t)(n_floats + 1) / 2 * 2 * sizeof(float);
+    TRY(gpu_check(cudaMalloc((void **)&m->bounds.slices, m->n_bytes),
+                  "allocating bounds of the experts' sums"));
+    m->bounds.columns = m->bounds.slices + slices_floats(a);
+    if (n_ranks > 1)
+        TRY(gpu_check(cudaMallocHost((void **)&m->host, m->n_bytes),
+                      "allocating bounds of the experts' sums"));
+out:
+    return st;
+}
+
+static void bounds_release(struct bounds_memory *m)
+{
+    (void)cudaFree(m->bounds.slices);
+    (void)cudaFreeHost(m->host);
+}
+
+/* Every word is set by one rank and zero on the others, so that a sum of integers collects them. */
+static enum osp_status share_bounds(struct gpu *gpu, struct bounds_memory *m)
+{
+    enum osp_status st = OSP_OK;
+
+    if (m->host == NULL)
+        return OSP_OK;
+    TRY(gpu_check(
+        cudaMemcpyAsync(m->host, m->bounds.slices, m->n_bytes, cudaMemcpyDeviceToHost, gpu->stream),
+        "reading bounds of the experts' sums"));
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "reading bounds of the experts' sums"));
+    TRY(gpu_peers_sum(gpu, m->host, m->n_bytes / sizeof(*m->host)));
+    TRY(gpu_check(
+        cudaMemcpyAsync(m->bounds.slices, m->host, m->n_bytes, cudaMemcpyHostToDevice, gpu->stream),
+        "writing bounds of the experts' sums"));
+out:
+    return st;
+}
+
+static enum osp_status make_grid(struct gpu *gpu, struct bounds_memory *m, float *grid,
+                                 const struct experts_args *a)
+{
+    const int n_ranks = gpu->window != NULL ? gpu->peers.n_ranks : 1;
+    enum osp_status st;
+
+    TRY(bounds_alloc(m, a, n_ranks));
+    TRY(gpu_check(cudaMemsetAsync(m->bounds.slices, 0, m->n_bytes, gpu->stream),
+                  "clearing bounds of the experts' sums"));
+    launch_expert_bounds(gpu->stream, &m->bounds, a, gpu->peers.rank, n_ranks);
+    TRY(gpu_check(cudaGetLastError(), "computing bounds of the experts' sums"));
+    TRY(share_bounds(gpu, m));
+    launch_expert_grid(gpu->stream, grid, &m->bounds, a, n_ranks);
+    TRY(gpu_check(cudaGetLastError(), "computing scales of the experts' sums"));
+out:
+    return st;
+}
+
+/* Computes the scales of the experts' integer sums from their weights, on all ranks alike. */
 static enum osp_status make_grids(struct gpu *gpu, struct compiled *c, const struct program *p)
 {
     const size_t size_bytes = (size_t)expert_grids_floats(p, p->n_ops) * sizeof(float);
+    struct bounds_memory m = {.host = NULL};
     enum osp_status st = OSP_OK;
 
     if (size_bytes == 0)
         return OSP_OK;
     TRY(gpu_check(cudaMalloc((void **)&c->expert_grids, size_bytes),
                   "allocating scales of the experts' sums"));
-    TRY(gpu_check(cudaMemsetAsync(c->expert_grids, 0, size_bytes, gpu->stream),
-                  "clearing scales of the experts' sums"));
     for (int i = 0; i < p->n_ops; i++) {
         union stage_args args;
 
         program_args(p, i, &args);
-        if (p->ops[i].stage != STAGE_experts || !has_expert_grid(&args.experts))
-            continue;
-        launch_expert_grid(gpu->stream, c->expert_grids + expert_grids_floats(p, i), &args.experts);
-        TRY(gpu_check(cudaGetLastError(), "computing scales of the experts' sums"));
+        if (p->ops[i].stage == STAGE_experts && has_expert_grid(&args.experts))
+            TRY(make_grid(gpu, &m, c->expert_grids + expert_grids_floats(p, i), &args.experts));
     }
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "computing scales of the experts' sums"));
 out:
+    bounds_release(&m);
     return st;
 }
 
@@ -74,6 +149,9 @@ enum osp_status gpu_compile(struct backend *be, const struct program *p, struct 
         if (p->ops[i].stage == STAGE_sample) {
             program_args(p, i, &args);
             c->sample = args.sample;
+        } else if (p->ops[i].stage == STAGE_logits) {
+            program_args(p, i, &args);
+            TRY(gpu_peers_logits(gpu, args.logits.logits.data));
         }
     TRY(gpu_program_reserve(gpu, p));
     TRY(make_grids(gpu, c, p));
@@ -136,6 +214,8 @@ static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c,
                                   .workspaces = &gpu->workspaces,
                                   .batch = header,
                                   .n_experts_read = gpu->n_experts_read,
+                                  .peers = &gpu->peers,
+                                  .signals_at = gpu->signals_at,
                                   .expert_grids = c->expert_grids};
     struct step_plan *plan = calloc(1, sizeof(*plan));
     enum osp_status st;

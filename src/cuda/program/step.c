@@ -130,6 +130,10 @@ static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const str
                                    (before_bytes + b->offset_tokens) / (int64_t)sizeof(int32_t),
                                .n_tokens = b->n_rows,
                                .results = slot->results};
+    if (gpu->window != NULL) {
+        l.n_exchanges_to = gpu->peers.n_before;
+        l.n_exchanges = gpu->n_exchanges;
+    }
     if (has_sampled(b)) {
         TRY(check_sampled(gpu, b->tokens_ticket));
         l.sampled = sampled_of(gpu, b->tokens_ticket);
@@ -207,6 +211,7 @@ enum osp_status gpu_run(struct backend *be, struct compiled *c, const struct bat
     TRY(upload(gpu, slot, b, &counts, &header));
     TRY(gpu_plan_of(gpu, c, &counts, header, &plan));
     TRY(gpu_plan_run(gpu, plan, slot));
+    gpu->n_exchanges += (uint32_t)plan->list.n_exchanges;
     TRY(download(gpu, c, slot, b));
     slot->is_running = true;
     *ticket = slot->ticket = ++gpu->ticket;

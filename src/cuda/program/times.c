@@ -88,7 +88,8 @@ enum osp_status gpu_step_finish(struct gpu *gpu, struct step_slot *slot)
     if (!slot->is_running)
         return OSP_OK;
     slot->is_running = false;
-    TRY(gpu_check(cudaEventSynchronize(slot->done), "a step"));
+    TRY(gpu->window != NULL ? gpu_peers_wait(gpu, slot->done)
+                            : gpu_check(cudaEventSynchronize(slot->done), "a step"));
     gpu->n_experts_read_so_far = slot->results->n_experts_read;
     if (slot->plan == NULL)
         return OSP_OK;

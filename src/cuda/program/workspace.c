@@ -204,6 +204,11 @@ static int64_t workspace_bytes_expert_sums(const struct step_shape *s)
     return expert_sums_bytes(s->width);
 }
 
+static int64_t workspace_bytes_out_low(const struct step_shape *s)
+{
+    return s->n_ranks > 1 ? DECODE_ROWS_MAX * s->width * (int64_t)sizeof(int32_t) : 0;
+}
+
 static int64_t workspace_bytes_poison(const struct step_shape *s)
 {
     (void)s;
@@ -242,7 +247,7 @@ static int64_t grids_bytes(const struct step_shape *s)
 
 int64_t gpu_step_bytes(const struct step_shape *shape)
 {
-    int64_t n = DRIVER_BYTES + grids_bytes(shape);
+    int64_t n = DRIVER_BYTES + grids_bytes(shape) + gpu_peers_bytes(shape);
 
     for (int w = 0; w < N_WORKSPACES; w++)
         n += workspace_bytes((enum workspace)w, shape);
@@ -352,6 +357,7 @@ enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *sh
         TRY(gpu_workspace_reserve(gpu, (enum workspace)w, workspace_bytes((enum workspace)w, &s)));
     TRY(gpu_slots_reserve(gpu, gpu->workspaces.at[WORKSPACE_batch].size_bytes));
     TRY(gpu_transfer_try(gpu));
+    TRY(gpu_peers_open(gpu, &s));
     gpu->is_reserved = true;
 out:
     return st;

@@ -18,6 +18,31 @@ static __device__ void store_part(unsigned char *out, uint64_t word, int64_t i, 
     }
 }
 
+/* Bytes of a part whose pieces are not whole words. */
+static __global__ void fill_part(unsigned char *out, const struct random_fill values, int64_t first,
+                                 int64_t n)
+{
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < n;
+         i += (int64_t)gridDim.x * THREADS) {
+        const int64_t at = random_part_at(&values.part, first + i);
+
+        out[i] = (unsigned char)(random_word(&values, (uint64_t)(at / RANDOM_WORD_BYTES)) >>
+                                 at % RANDOM_WORD_BYTES * 8);
+    }
+}
+
+/* The part of a tensor as whole words: all its numbers are multiples of a word. */
+static __global__ void fill_part_words(uint64_t *out, const struct random_fill values,
+                                       int64_t first, int64_t n)
+{
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < n / RANDOM_WORD_BYTES;
+         i += (int64_t)gridDim.x * THREADS) {
+        const int64_t at = random_part_at(&values.part, first + i * RANDOM_WORD_BYTES);
+
+        out[i] = random_word(&values, (uint64_t)(at / RANDOM_WORD_BYTES));
+    }
+}
+
 static __global__ void fill_random(unsigned char *out, const struct random_fill values,
                                    int64_t first, int64_t n)
 {
@@ -36,13 +61,30 @@ static __global__ void fill_random(unsigned char *out, const struct random_fill 
     }
 }
 
+static bool is_in_words(const struct random_part *p, int64_t first, int64_t n)
+{
+    return (p->first | p->whole | p->width | p->stride | p->length | first | n) %
+               RANDOM_WORD_BYTES ==
+           0;
+}
+
 void launch_generate(cudaStream_t stream, void *out, const struct random_fill *values,
                      int64_t first, int64_t n)
 {
+    const struct random_part *part = &values->part;
     int64_t n_blocks = (n / RANDOM_WORD_BYTES + THREADS) / THREADS;
 
     if (n_blocks > BLOCKS_MAX)
         n_blocks = BLOCKS_MAX;
+    if (part->first != 0 || part->length != 0) {
+        if (is_in_words(part, first, n))
+            fill_part_words<<<(unsigned)n_blocks, THREADS, 0, stream>>>((uint64_t *)out, *values,
+                                                                        first, n);
+        else
+            fill_part<<<(unsigned)n_blocks, THREADS, 0, stream>>>((unsigned char *)out, *values,
+                                                                  first, n);
+        return;
+    }
     fill_random<<<(unsigned)n_blocks, THREADS, 0, stream>>>((unsigned char *)out, *values, first,
                                                             n);
 }

@@ -34,6 +34,7 @@ struct loader {
     cudaStream_t stages;
     struct lane lanes[LANES_MAX];
     int n_lanes, n_threads; /* n_lanes: initialized; n_threads: running */
+    int device;
     struct gpu_workspace buffers[N_BUFFERS];
     cudaEvent_t buffer_done[N_BUFFERS]; /* the previous content of the buffer has been packed */
     int buffer;
@@ -97,6 +98,7 @@ static void *lane_main(void *arg)
     struct loader *l = lane->l;
     size_t at, n;
 
+    (void)cudaSetDevice(l->device);
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
         char *to = l->to;
@@ -164,7 +166,7 @@ static int n_lanes_wanted(int n_threads)
     return n_cpus < 1 ? 1 : n_cpus > LANES_MAX ? LANES_MAX : (int)n_cpus;
 }
 
-enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_threads)
+enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_threads, int device)
 {
     struct loader *l = calloc(1, sizeof(*l));
     const int n_lanes = n_lanes_wanted(n_threads);
@@ -173,6 +175,7 @@ enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_thre
     if (l == NULL)
         return fail(OSP_ENOMEM, "loading weights: out of host memory");
     l->stages = stages;
+    l->device = device;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->given, NULL);
     pthread_cond_init(&l->taken, NULL);

@@ -6,7 +6,8 @@
 #include "cuda/device/gpu.h"
 
 /* n_threads 0: all CPUs, up to the useful maximum. */
-CHECKED enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_threads);
+CHECKED enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_threads,
+                                    int device);
 void loader_close(struct loader *l); /* waits for the stages' stream; accepts NULL */
 
 /* Device memory for weights that are not packed yet: one of two buffers, alternately. Call

@@ -114,8 +114,9 @@ out:
 
 static enum osp_status need_loader(struct gpu *gpu)
 {
-    return gpu->loader != NULL ? OSP_OK
-                               : loader_open(&gpu->loader, gpu->stream, gpu->limits.n_threads);
+    return gpu->loader != NULL
+               ? OSP_OK
+               : loader_open(&gpu->loader, gpu->stream, gpu->limits.n_threads, gpu->device);
 }
 
 /* A large stack in host memory, in one load. */

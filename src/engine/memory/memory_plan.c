@@ -268,6 +268,7 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
 
     shape.n_seq_pages = seq_pages_max(n_context);
     shape.n_threads = w->n_threads;
+    shape.n_ranks = w->n_ranks;
     return w->step_bytes == NULL ? 0 : w->step_bytes(&shape);
 }
 

@@ -27,6 +27,7 @@ struct memory_request {
     struct device_options device_options;
     int n_threads;                  /* of the host that compute; 0 = all usable CPUs */
     struct device_memory_info info; /* for the advice when the plan does not fit */
+    int n_ranks;                    /* that the model is divided among; 0 and 1: one */
     bool is_gpu; /* a GPU reads weights once for many more rows: larger steps by default */
 };
 

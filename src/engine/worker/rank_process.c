@@ -27,6 +27,7 @@ struct rank_process {
     struct rank_model_frame model_frame; /* holds the strings of the options */
     struct osp_model *model;
     struct rank_pages pages;
+    uint64_t running; /* ticket of the last step, which nobody waits for yet; 0: there is none */
     bool is_over;
 };
 
@@ -58,6 +59,22 @@ out:
     return st;
 }
 
+/* With a device that queues steps, the step before runs while this one is sent to it. */
+static enum osp_status wait_for_step(struct rank_process *p, uint64_t ticket)
+{
+    const uint64_t before = p->running;
+    enum osp_status st;
+
+    if (!p->model->device.runs_pipelined)
+        return model_wait(p->model->model, ticket);
+    p->running = ticket;
+    if (before != 0)
+        TRY(model_wait(p->model->model, before));
+    st = OSP_OK;
+out:
+    return st;
+}
+
 static enum osp_status on_step(struct rank_process *p, const struct rank_message *m)
 {
     const uint64_t begin_ns = clock_ns();
@@ -69,7 +86,7 @@ static enum osp_status on_step(struct rank_process *p, const struct rank_message
         return fail(OSP_EFORMAT, "rank 0 sent a batch of %zu bytes that has another size",
                     m->n_bytes);
     TRY(model_step(p->model->model, b, &ticket));
-    TRY(model_wait(p->model->model, ticket));
+    TRY(wait_for_step(p, ticket));
     rank_member_count_step(p->member, clock_ns() - begin_ns);
 out:
     return st;

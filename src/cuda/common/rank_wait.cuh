@@ -1,0 +1,111 @@
+/* Waits for other ranks, within kernels (rank_exchange.h). */
+#ifndef CUDA_COMMON_RANK_WAIT_CUH
+#define CUDA_COMMON_RANK_WAIT_CUH
+
+#include "cuda/common/out_sums.h"
+#include "cuda/common/rank_exchange.h"
+
+enum {
+    POLLS_PER_LOOK = 256, /* polls between two looks at the clock */
+    /* The state is host memory: many threads that read it at once delay each other, and what they
+     * wait for. */
+    WAIT_NS_BEFORE_LOOKS = 5000000
+};
+
+static const uint64_t WAIT_NS_MAX = 60000000000ull;
+
+/* Whether a wait for the rank, which began at *begin_ns (0: now), ends without its numbers. */
+static __device__ __noinline__ bool gives_up(int32_t *state, int from, uint64_t *begin_ns)
+{
+    uint64_t now;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    if (*begin_ns == 0)
+        *begin_ns = now;
+    if (now - *begin_ns < WAIT_NS_BEFORE_LOOKS)
+        return false;
+    if (*(volatile int32_t *)state != 0)
+        return true;
+    if (now - *begin_ns < WAIT_NS_MAX)
+        return false;
+    *(volatile int32_t *)state = 1 + from;
+    __threadfence_system();
+    return true;
+}
+
+/* ---- pairs ---- */
+
+/* An exchange of pairs: its number, and where its slot is in a window. */
+struct pair_slot {
+    uint32_t number;
+    int64_t at;
+};
+
+/* The upload sets the number, so it may be read before pdl_wait(). */
+static __device__ __forceinline__ struct pair_slot pair_slot_of(const struct rank_peers &p,
+                                                                int index)
+{
+    const uint32_t number = *(volatile uint32_t *)p.n_before + (uint32_t)index + 1;
+
+    return {number, p.pairs_at + number % 2 * p.pairs_bytes};
+}
+
+/* `at`: the number's place among those of a rank, of n. */
+static __device__ __forceinline__ int64_t pair_offset(const struct pair_slot &slot, int rank, int n,
+                                                      int at)
+{
+    return slot.at + ((int64_t)rank * n + at) * RANK_PAIR_BYTES;
+}
+
+static __device__ __forceinline__ void
+push_pair(const struct rank_peers &p, const struct pair_slot &slot, int n, int at, uint32_t word)
+{
+    const uint64_t pair = (uint64_t)slot.number << 32 | word;
+
+    for (int r = 0; r < p.n_ranks; r++)
+        if (r != p.rank)
+            asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(
+                             p.windows[r] + pair_offset(slot, p.rank, n, at)),
+                         "l"(pair)
+                         : "memory");
+}
+
+static __device__ __forceinline__ uint32_t wait_pair(const struct rank_peers &p,
+                                                     const struct pair_slot &slot, int from, int n,
+                                                     int at)
+{
+    const char *place = p.windows[p.rank] + pair_offset(slot, from, n, at);
+    uint64_t begin_ns = 0, pair;
+
+    for (int polls = 1;; polls++) {
+        asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(pair) : "l"(place) : "memory");
+        if ((uint32_t)(pair >> 32) == slot.number)
+            return (uint32_t)pair;
+        if (polls % POLLS_PER_LOOK == 0 && gives_up(p.state, from, &begin_ns))
+            return 0x7FC00000u; /* NaN */
+    }
+}
+
+/* The sum over all ranks of two words (out_sums.h), which are pairs `at` of n and of the next n. */
+static __device__ __forceinline__ struct out_words sum_of_pairs(const struct rank_peers &p,
+                                                                const struct pair_slot &slot, int n,
+                                                                int at, struct out_words mine,
+                                                                bool pushes)
+{
+    struct out_words sum = mine;
+
+    if (pushes) {
+        push_pair(p, slot, 2 * n, at, (uint32_t)mine.high);
+        push_pair(p, slot, 2 * n, n + at, (uint32_t)mine.low);
+    }
+    for (int r = 0; r < p.n_ranks; r++)
+        if (r != p.rank) {
+            const uint32_t high = wait_pair(p, slot, r, 2 * n, at);
+
+            sum =
+                out_words_sum(sum, {(int32_t)high, (int32_t)wait_pair(p, slot, r, 2 * n, n + at)});
+        }
+    return sum;
+}
+
+#endif

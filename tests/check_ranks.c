@@ -1,0 +1,529 @@
+/* Ranks of a divided model as processes, for devices that exchange numbers by themselves (GPUs), and
+ * for the CPU: every rank is a child process, and all share one memory for the host's exchange.
+ *
+ *     check_ranks DEVICE SHAPE LAYERS RANKS
+ *         bits: sequences whose prompts are fed as decode rows, then sampled step by step on the
+ *         device, alone and several at once. Logits, tokens and logprobs must be those of one rank.
+ *         With CHECK_PREFILL=1 the prompts are prefill rows, whose bits may differ on GPUs: prints
+ *         the largest difference of logprobs.
+ *     check_ranks DEVICE SHAPE LAYERS RANKS time ROUNDS CONTEXT ROWS...
+ *         prints the time of a step of so many decode rows at CONTEXT, or, of +ROWS, of so many
+ *         prefill rows, on one rank and on RANKS by turns
+ *     check_ranks DEVICE SHAPE LAYERS RANKS faults N
+ *         N times a rank is killed or stopped during steps: the others fail within a second
+ *
+ * More ranks than GPUs share them. SHAPE - is osprey-nano. */
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "dist/host_exchange.h"
+#include "steps.h"
+#include "store/mxfp4_layers.h"
+
+enum {
+    PROMPT = 24,
+    TOKENS = 48, /* of a sequence */
+    SEQS_MAX = 96,
+    WARMUP = 5,
+    STEPS_TIMED = 30,
+    ROWS_MAX = 2048,
+    TIMES_MAX = 16,
+    FAULT_MS_MAX = 1500 /* until the others have failed: heartbeats are the parent's here */
+};
+
+static const int seq_counts[] = {1, 2, 3, 4, 5, 8, 33, 64, 96};
+enum { N_SEQ_COUNTS = sizeof(seq_counts) / sizeof(seq_counts[0]) };
+
+/* A sampled row. */
+struct outcome {
+    uint64_t logits; /* hash */
+    int32_t token;
+    float logprob;
+};
+
+/* Memory of all processes. */
+struct shared {
+    struct rank_watch watch;
+    struct outcome outcomes[2][N_SEQ_COUNTS][TOKENS][SEQS_MAX]; /* of one rank; of several */
+    double times_us[2][TIMES_MAX];                              /* the least of all rounds */
+    _Atomic int n_steps;                                        /* of rank 0 */
+};
+
+struct options {
+    const char *device, *shape;
+    int n_layers, n_ranks, context, n_times;
+    const char *times[TIMES_MAX];
+    void *region;
+    struct shared *shared;
+};
+
+/* ---- a rank ---- */
+
+struct rank {
+    const struct options *opt;
+    struct exchange *exchange;
+    struct model *m;
+    int rank, n_ranks, context, n_seqs;
+    bool takes_tokens; /* of the step before, on the device */
+};
+
+static int pages_each(const struct rank *r)
+{
+    return steps_pages(r->context + 2 * TOKENS);
+}
+
+static void open_model(struct rank *r, int n_rows, int n_seqs)
+{
+    const bool is_nano = strcmp(r->opt->shape, "-") == 0;
+    struct model_options o = {.path = "models/osprey-nano",
+                              .dummy_shape = is_nano ? NULL : r->opt->shape,
+                              .dummy_layers = is_nano ? 0 : r->opt->n_layers,
+                              .device = r->opt->device,
+                              .n_threads = 1,
+                              .n_rows_max = n_rows,
+                              .n_samples_max = n_seqs,
+                              .mxfp4_layers = MXFP4_ALL,
+                              .exchange = r->exchange};
+    struct device_info info;
+
+    r->n_seqs = n_seqs;
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        o.n_pages[g] = n_seqs * pages_each(r);
+    must(model_open(&r->m, &o));
+    model_device_info(r->m, &info);
+    r->takes_tokens = info.runs_pipelined;
+}
+
+/* The next row of each of n sequences; `first` >= 0: the prefill rows from there on of one. */
+static struct batch *batch_of(const struct rank *r, int n, int position, int first, uint64_t before)
+{
+    const int n_rows = first < 0 ? n : position - first;
+    const int n_pages = first < 0 ? pages_each(r) : steps_pages(position);
+    const struct batch_counts counts = {
+        .n_rows = n_rows, .n_seqs = n, .n_samples = n, .n_pages = N_PAGE_GROUPS * n * n_pages};
+    struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
+
+    b->tokens_ticket = before;
+    for (int s = 0; s < n; s++) {
+        struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b) + s;
+
+        *seq = (struct batch_seq){.first_row = s, .n_rows = n_rows / n};
+        ((struct batch_sample *)BATCH_SAMPLES(b))[s] =
+            (struct batch_sample){.row = s + n_rows / n - 1,
+                                  .top_p = 1,
+                                  .temperature = s % 2 == 0 ? 0 : 1,
+                                  .seed = (uint64_t)s,
+                                  .position = (uint32_t)position};
+        for (int g = 0; g < N_PAGE_GROUPS; g++) {
+            seq->table[g] = (g * n + s) * n_pages;
+            seq->n_pages[g] = n_pages;
+            for (int p = 0; p < n_pages; p++)
+                ((int32_t *)BATCH_PAGES(b))[seq->table[g] + p] = first < 0 ? p * r->n_seqs + s : p;
+        }
+    }
+    for (int row = 0; row < n_rows; row++) {
+        const int at = first < 0 ? position : first + row, seq = first < 0 ? row : 0;
+
+        ((int32_t *)BATCH_PHASES(b))[row] = first < 0 ? PHASE_DECODE : PHASE_PREFILL;
+        ((int32_t *)BATCH_POSITIONS(b))[row] = at;
+        ((int32_t *)BATCH_ROW_SEQ(b))[row] = seq;
+        ((int32_t *)BATCH_TOKENS(b))[row] =
+            before != 0 && r->takes_tokens
+                ? batch_token_sampled(row)
+                : (int32_t)(rng_bits(2, (uint64_t)(seq * 100000 + at), 0) % 1900);
+    }
+    return b;
+}
+
+static uint64_t run(struct rank *r, struct batch *b)
+{
+    uint64_t ticket;
+
+    must(model_step(r->m, b, &ticket));
+    free(b);
+    return ticket;
+}
+
+/* ---- bits ---- */
+
+static void note_outcomes(struct rank *r, struct outcome *out, int n, float *logits)
+{
+    const size_t vocab = (size_t)model_config(r->m)->vocab_size;
+    int32_t tokens[SEQS_MAX];
+    float logprobs[SEQS_MAX];
+
+    if (r->rank > 0)
+        return;
+    must(model_logits(r->m, n, logits));
+    must(model_tokens(r->m, n, tokens, logprobs));
+    for (int s = 0; s < n; s++)
+        out[s] = (struct outcome){
+            hash_bytes(HASH_INIT, logits + (size_t)s * vocab, vocab * sizeof(*logits)), tokens[s],
+            logprobs[s]};
+}
+
+static void play(struct rank *r, struct outcome out[TOKENS][SEQS_MAX], int n, float *logits)
+{
+    const bool has_prefill = getenv("CHECK_PREFILL") != NULL && n == 1;
+    uint64_t ticket = 0;
+
+    for (int t = has_prefill ? PROMPT - 1 : 0; t < TOKENS; t++) {
+        struct batch *b = has_prefill && t < PROMPT
+                              ? batch_of(r, 1, PROMPT, 0, 0)
+                              : batch_of(r, n, t, -1, t < PROMPT ? 0 : ticket);
+
+        ticket = run(r, b);
+        must(model_wait(r->m, ticket));
+        note_outcomes(r, out[t], n, logits);
+    }
+}
+
+static void run_bits(struct rank *r)
+{
+    float *logits;
+
+    open_model(r, SEQS_MAX, SEQS_MAX);
+    logits = mem_new((size_t)SEQS_MAX * (size_t)model_config(r->m)->vocab_size * sizeof(float));
+    for (int i = 0; i < N_SEQ_COUNTS; i++)
+        play(r, r->opt->shared->outcomes[r->n_ranks > 1][i], seq_counts[i], logits);
+    free(logits);
+}
+
+/* ---- times ---- */
+
+/* Pages of small random numbers, BF16. */
+static void fill_pages(struct rank *r)
+{
+    enum { FILL_BYTES = 1 << 24 };
+    uint16_t *random = mem_new(FILL_BYTES);
+    size_t n;
+
+    for (size_t i = 0; i < FILL_BYTES / sizeof(*random); i++)
+        random[i] = (uint16_t)((rng_bits(1, i, 0) & 0x807F) | 0x3E80);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        for (size_t i = 0; i < r->m->pages[g].size_bytes; i += n) {
+            n = r->m->pages[g].size_bytes - i;
+            n = n < FILL_BYTES ? n : FILL_BYTES;
+            must(r->m->ops->write(r->m->be, (char *)r->m->pages[g].data + i, random, n));
+        }
+    free(random);
+}
+
+/* Of the steps since the last call, as the device measures them: without overlap of kernels. */
+static void print_stages(struct rank *r, int n_steps)
+{
+    static struct stage_cost before[N_STAGES];
+    struct stage_cost now[N_STAGES];
+    const int n = model_costs(r->m, now, N_STAGES);
+
+    for (int i = 0; i < n && r->rank == 0; i++)
+        if (now[i].time_ns > before[i].time_ns)
+            printf("    %s %.1f", now[i].stage,
+                   (double)(now[i].time_ns - before[i].time_ns) * 1e-3 / n_steps);
+    if (r->rank == 0)
+        printf(" us a step\n");
+    memcpy(before, now, sizeof before);
+}
+
+/* Steps are sent ahead: the next one is there while one runs. */
+static double time_decode(struct rank *r, int n)
+{
+    uint64_t begin_ns = 0, ticket = run(r, batch_of(r, n, r->context, -1, 0));
+
+    for (int i = 0; i < WARMUP + STEPS_TIMED; i++) {
+        uint64_t next;
+
+        if (!r->takes_tokens)
+            must(model_wait(r->m, ticket));
+        next = run(r, batch_of(r, n, r->context + 1 + i, -1, ticket));
+        if (r->takes_tokens)
+            must(model_wait(r->m, ticket));
+        ticket = next;
+        if (i == WARMUP)
+            begin_ns = clock_ns();
+        atomic_fetch_add(&r->opt->shared->n_steps, r->rank == 0);
+    }
+    must(model_wait(r->m, ticket));
+    return (double)(clock_ns() - begin_ns) * 1e-3 / STEPS_TIMED;
+}
+
+/* A prompt of n rows in chunks; the second of two. */
+static double time_prefill(struct rank *r, int n)
+{
+    uint64_t begin_ns = 0, ticket = 0;
+
+    for (int i = 0; i < 3; i++) {
+        begin_ns = clock_ns();
+        for (int first = 0; first < n; first += ROWS_MAX) {
+            const int end = first + ROWS_MAX < n ? first + ROWS_MAX : n;
+            const uint64_t before = ticket;
+
+            ticket = run(r, batch_of(r, 1, end, first, 0));
+            if (before != 0 && first > 0)
+                must(model_wait(r->m, before));
+        }
+        must(model_wait(r->m, ticket));
+    }
+    return (double)(clock_ns() - begin_ns) * 1e-3;
+}
+
+static void run_times(struct rank *r)
+{
+    double *out = r->opt->shared->times_us[r->n_ranks > 1];
+    int n_seqs = 1;
+
+    r->context = r->opt->context;
+    for (int i = 0; i < r->opt->n_times; i++)
+        if (r->opt->times[i][0] != '+' && atoi(r->opt->times[i]) > n_seqs)
+            n_seqs = atoi(r->opt->times[i]);
+    open_model(r, ROWS_MAX, n_seqs);
+    fill_pages(r);
+    for (int i = 0; i < r->opt->n_times; i++) {
+        const char *rows = r->opt->times[i];
+        double us;
+
+        if (rows[0] != '+')
+            us = time_decode(r, atoi(rows));
+        else
+            us = time_prefill(r, atoi(rows));
+        print_stages(r, rows[0] != '+' ? WARMUP + STEPS_TIMED + 1 : 3);
+        if (r->rank == 0 && (out[i] == 0 || us < out[i]))
+            out[i] = us;
+        if (r->rank == 0)
+            printf("  %d ranks, rows %s: %.1f us\n", r->n_ranks, rows, us);
+        (void)fflush(stdout);
+    }
+}
+
+/* ---- faults ---- */
+
+static void run_forever(struct rank *r)
+{
+    open_model(r, SEQS_MAX, 4);
+    for (;;)
+        (void)time_decode(r, 1);
+}
+
+/* ---- processes ---- */
+
+typedef void rank_fn(struct rank *r);
+
+static void child(const struct options *opt, int rank, int n_ranks, rank_fn *fn)
+{
+    const struct shard shard = {.rank = rank, .n_ranks = n_ranks};
+    struct rank r = {.opt = opt, .rank = rank, .n_ranks = n_ranks};
+
+    if (n_ranks > 1)
+        must(shm_exchange_open(&r.exchange, opt->region, shard, &opt->shared->watch));
+    fn(&r);
+    model_close(r.m);
+    exchange_close(r.exchange);
+    exit(0);
+}
+
+static void start(const struct options *opt, int n_ranks, rank_fn *fn, pid_t pids[RANKS_MAX])
+{
+    memset(opt->region, 0, shm_region_bytes(RANKS_MAX));
+    memset(&opt->shared->watch, 0, sizeof opt->shared->watch);
+    for (int r = 0; r < n_ranks; r++)
+        (void)snprintf(opt->shared->watch.names[r], sizeof opt->shared->watch.names[r], "rank %d",
+                       r);
+    (void)fflush(stdout);
+    for (int r = 0; r < n_ranks; r++) {
+        pids[r] = fork();
+        if (pids[r] == 0)
+            child(opt, r, n_ranks, fn);
+    }
+}
+
+static void declare_fault(const struct options *opt, int rank)
+{
+    struct rank_watch *w = &opt->shared->watch;
+
+    if (atomic_load(&w->has_fault))
+        return;
+    (void)snprintf(w->fault, sizeof w->fault, "rank %d has ended unexpectedly", rank);
+    atomic_store(&w->has_fault, true);
+}
+
+/* Waits for all; returns how many failed. */
+static int wait_for_all(const struct options *opt, int n_ranks, const pid_t pids[RANKS_MAX])
+{
+    int n_failed = 0, status;
+
+    for (int n = 0; n < n_ranks; n++) {
+        const pid_t pid = wait(&status);
+
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            continue;
+        n_failed++;
+        for (int r = 0; r < n_ranks; r++)
+            if (pids[r] == pid)
+                declare_fault(opt, r);
+    }
+    return n_failed;
+}
+
+static int run_group(const struct options *opt, int n_ranks, rank_fn *fn)
+{
+    pid_t pids[RANKS_MAX];
+
+    start(opt, n_ranks, fn, pids);
+    return wait_for_all(opt, n_ranks, pids);
+}
+
+/* ---- the checks ---- */
+
+static int compare(const struct options *opt, int i, double *largest)
+{
+    int n_bad = 0;
+
+    for (int t = 0; t < TOKENS; t++)
+        for (int s = 0; s < seq_counts[i]; s++) {
+            const struct outcome *a = &opt->shared->outcomes[0][i][t][s];
+            const struct outcome *b = &opt->shared->outcomes[1][i][t][s];
+            const double difference = fabs((double)a->logprob - (double)b->logprob);
+
+            n_bad += memcmp(a, b, sizeof *a) != 0;
+            if (a->token == b->token && !(difference <= *largest))
+                *largest = difference;
+        }
+    return n_bad;
+}
+
+static int check_bits(const struct options *opt)
+{
+    int n_bad = 0, n_all = 0;
+
+    if (run_group(opt, 1, run_bits) > 0 || run_group(opt, opt->n_ranks, run_bits) > 0)
+        return 1;
+    for (int i = 0; i < N_SEQ_COUNTS; i++) {
+        double largest = 0;
+        const int n = compare(opt, i, &largest);
+
+        printf("%d sequences: %d of %d rows have other bits; largest difference of a logprob %.3g, "
+               "last token %d, logprob %.5f\n",
+               seq_counts[i], n, seq_counts[i] * TOKENS, largest,
+               opt->shared->outcomes[1][i][TOKENS - 1][0].token,
+               (double)opt->shared->outcomes[1][i][TOKENS - 1][0].logprob);
+        n_bad += n;
+        n_all += seq_counts[i] * TOKENS;
+    }
+    printf("%d rows on 1 and %d ranks: %s\n", n_all, opt->n_ranks,
+           n_bad == 0 ? "the same bits" : "FAILED");
+    return n_bad;
+}
+
+static int check_times(const struct options *opt, int n_rounds)
+{
+    for (int round = 0; round < n_rounds; round++)
+        if (run_group(opt, 1, run_times) > 0 || run_group(opt, opt->n_ranks, run_times) > 0)
+            return 1;
+    for (int i = 0; i < opt->n_times; i++) {
+        const double one = opt->shared->times_us[0][i], several = opt->shared->times_us[1][i];
+
+        printf("rows %s: 1 rank %.1f us, %d ranks %.1f us: %.3f times as fast\n", opt->times[i],
+               one, opt->n_ranks, several, one / several);
+    }
+    return 0;
+}
+
+static bool ends_within(const pid_t pids[RANKS_MAX], int n_ranks, int but, int ms)
+{
+    const uint64_t end_ns = clock_ns() + (uint64_t)ms * 1000000u;
+    bool is_there[RANKS_MAX];
+    int n_left = n_ranks - 1;
+
+    for (int r = 0; r < n_ranks; r++)
+        is_there[r] = r != but;
+    while (n_left > 0 && clock_ns() < end_ns) {
+        for (int r = 0; r < n_ranks; r++)
+            if (is_there[r] && waitpid(pids[r], NULL, WNOHANG) == pids[r]) {
+                is_there[r] = false;
+                n_left--;
+            }
+        (void)poll(NULL, 0, 1);
+    }
+    for (int r = 0; r < n_ranks; r++)
+        if (is_there[r]) {
+            (void)kill(pids[r], SIGKILL);
+            (void)waitpid(pids[r], NULL, 0);
+        }
+    return n_left == 0;
+}
+
+/* Heartbeats find a stopped rank after half a second; here the parent knows at once. */
+static int fault(const struct options *opt, int i)
+{
+    const int victim = (int)(rng_bits(5, (uint64_t)i, 0) % (uint64_t)opt->n_ranks);
+    const int signal = i % 2 == 0 ? SIGKILL : SIGSTOP;
+    pid_t pids[RANKS_MAX];
+    bool ended;
+
+    atomic_store(&opt->shared->n_steps, 0);
+    start(opt, opt->n_ranks, run_forever, pids);
+    while (atomic_load(&opt->shared->n_steps) < 20 + i)
+        (void)poll(NULL, 0, 1);
+    (void)kill(pids[victim], signal);
+    if (signal == SIGKILL)
+        (void)waitpid(pids[victim], NULL, 0);
+    declare_fault(opt, victim);
+    ended = ends_within(pids, opt->n_ranks, victim, FAULT_MS_MAX);
+    if (signal == SIGSTOP) {
+        (void)kill(pids[victim], SIGKILL);
+        (void)waitpid(pids[victim], NULL, 0);
+    }
+    if (!ended)
+        printf("fault %d: rank %d %s, others went on for %d ms\n", i, victim,
+               signal == SIGKILL ? "killed" : "stopped", (int)FAULT_MS_MAX);
+    return !ended;
+}
+
+static int check_faults(const struct options *opt, int n)
+{
+    int n_bad = 0;
+
+    for (int i = 0; i < n; i++)
+        n_bad += fault(opt, i);
+    printf("%d faults of %d ranks: in %d of them others did not end\n", n, opt->n_ranks, n_bad);
+    return n_bad;
+}
+
+static void *share(size_t n_bytes)
+{
+    void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        must(fail(OSP_ENOMEM, "no shared memory"));
+    return memory;
+}
+
+int main(int argc, char **argv)
+{
+    struct options opt;
+
+    if (argc < 5)
+        return 0; /* run with others by tests/run_checks */
+    opt = (struct options){.device = argv[1],
+                           .shape = argv[2],
+                           .n_layers = atoi(argv[3]),
+                           .n_ranks = atoi(argv[4]),
+                           .region = share(shm_region_bytes(RANKS_MAX)),
+                           .shared = share(sizeof(struct shared))};
+    if (argc > 8 && strcmp(argv[5], "time") == 0) {
+        opt.context = atoi(argv[7]);
+        for (int i = 8; i < argc && opt.n_times < TIMES_MAX; i++)
+            opt.times[opt.n_times++] = argv[i];
+        return check_times(&opt, atoi(argv[6])) > 0;
+    }
+    if (argc > 6 && strcmp(argv[5], "faults") == 0)
+        return check_faults(&opt, atoi(argv[6])) > 0;
+    return check_bits(&opt) > 0;
+}
