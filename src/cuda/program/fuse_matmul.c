@@ -240,11 +240,21 @@ bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matm
 
 /* ---- rows of one phase ---- */
 
+/* The table's kernel; for sums that ranks exchange, one that leaves them as words. */
+static enum kernel phase_kernel(const struct tuning_row *row, bool has_words)
+{
+    const unsigned with_words =
+        SET(KERNEL_DECODE_GEMM) | SET(KERNEL_DECODE_GEMM_SM90) | SET(KERNEL_DECODE_SMEM_RESIDENT);
+
+    return has_words && (SET(row->kernel) & with_words) == 0 ? KERNEL_DECODE_GEMM : row->kernel;
+}
+
 /* All jobs have the format of the first. x: the id of the tensor of the rows; 0: rows are
  * gathered. */
 static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, const struct matmul *m,
                          int x)
 {
+    int32_t *low = phase == PHASE_DECODE ? f->out_low : NULL;
     const struct tuning_row *row;
     struct decode_gemm p;
     enum workspace from;
@@ -252,7 +262,7 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
     if (m->n_tokens == 0)
         return;
     row = tuning_row_of(f, stage, format_of(&m->w[0]), phase, m->n_tokens);
-    switch (row->kernel) {
+    switch (phase_kernel(row, low != NULL)) {
     case KERNEL_MXFP8_MATMUL:
         prefill_mxfp8(f, m, x, row->tile.rows);
         return;
@@ -270,8 +280,8 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
     case KERNEL_DECODE_GEMM_SM90:
     case KERNEL_DECODE_SMEM_RESIDENT:
     case KERNEL_DECODE_HEAD:
-        p = decode_gemm_of(m, f->out_low);
-        if (launch_decode(f, m, &p, x, row->kernel, &from)) {
+        p = decode_gemm_of(m, low);
+        if (launch_decode(f, m, &p, x, phase_kernel(row, low != NULL), &from)) {
             if (p.low != NULL)
                 writes_workspace(f, WORKSPACE_out_low);
             note_product_of(f, m, from);
