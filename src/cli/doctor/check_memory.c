@@ -19,10 +19,12 @@ enum {
 
 static bool meminfo(int64_t *bytes, const char *root, const char *key)
 {
-    const bool ok = host_keyed(bytes, root, "/proc/meminfo", key);
+    int64_t kib;
 
-    *bytes *= KIB;
-    return ok;
+    if (!host_keyed(&kib, root, "/proc/meminfo", key) || kib < 0 || kib > INT64_MAX / KIB)
+        return false;
+    *bytes = kib * KIB;
+    return true;
 }
 
 static void check_available(struct findings *f, const char *root)
