@@ -473,7 +473,7 @@ TSAN     := BUILD=build-tsan CUDA_ARCHS= KERNEL_OPT=-O2 CFLAGS='$(SANITIZE) -fsa
 # Tests that start threads, found by the headers and functions that they use. test_quality is left
 # out: it takes minutes, and its threads are the engine's, which other tests cover. Old TSan
 # runtimes fail under strong address space randomisation, hence setarch -R.
-THREADED_SRC := $(filter-out %/test_quality.c %/test_no_memory.c %/test_poison.c,$(shell grep -lE \
+THREADED_SRC := $(filter-out %/test_quality.c %/test_no_memory.c %/test_poison.c %/test_replicas.c,$(shell grep -lE \
                   'pthread\.h|base/pool\.h|osp_engine_open|engine_fixture\.h|http_fixture\.h' $(UNIT_SRC) /dev/null))
 
 export ASAN_OPTIONS  = allocator_may_return_null=1:detect_leaks=1
