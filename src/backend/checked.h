@@ -6,8 +6,8 @@
 
 #include "backend/backend.h"
 
-/* X(device, runs_in_worker, runs_draft_heads and shard_rule of backend_ops): device_ops_<device>() gives its operations, or fails
- * where it cannot run. */
+/* X(device, runs_in_worker, runs_draft_heads and shard_rule of backend_ops): device_ops_<device>()
+ * gives its operations, or fails where it cannot run. */
 #define DEVICE_LIST(X) X(cpu, false, true, SHARD_FOR_CPU) X(cuda, true, true, SHARD_FOR_GPU)
 
 enum device {

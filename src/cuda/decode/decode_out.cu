@@ -307,6 +307,7 @@ static __device__ __forceinline__ void project(const struct decode_out &o)
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
     store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
+    /* Every warp computes all of the block's sums: each needs them, and a barrier takes longer. */
     struct lane_values<KIND> sum;
 
     if constexpr (HAS_RANKS)
@@ -314,7 +315,6 @@ static __device__ __forceinline__ void project(const struct decode_out &o)
     else
         sum = lane_sums<SHAPE, KIND>(sums, n_tokens);
 
-    /* every warp computes all of the block's sums: each needs them, and a barrier takes longer */
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
