@@ -176,5 +176,5 @@ void gpu_link_finding(struct findings *f, const struct osp_gpu_link *link,
                 1e-9 * gpu_link_expected(gpu, true), 1e6 * push_max);
     finding_advise(f,
                    "nvidia-smi topo -m and topo -p2p rw; turn off ACS and the IOMMU of the host, "
-                   "or use GPUs below one PCIe switch; osprey then exchanges by NCCL");
+                   "or use GPUs below one PCIe switch; tensor parallelism needs peer access");
 }
