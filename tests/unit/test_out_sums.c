@@ -182,14 +182,6 @@ static void test_words_of_ranks(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sum_in_any_order),
-                                       cmocka_unit_test(test_parts_of_a_sum),
-                                       cmocka_unit_test(test_range),
-                                       cmocka_unit_test(test_largest_sum),
-                                       cmocka_unit_test(test_warp_units),
-                                       cmocka_unit_test(test_words_of_ranks)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(cmocka_unit_test(test_sum_in_any_order), cmocka_unit_test(test_parts_of_a_sum),
+          cmocka_unit_test(test_range), cmocka_unit_test(test_largest_sum),
+          cmocka_unit_test(test_warp_units), cmocka_unit_test(test_words_of_ranks))
