@@ -111,6 +111,9 @@ static void test_values_follow_from_the_place(void **state)
     check_weight(dummy, &w.layers[0].w_down);
     other = w.head;
     other.data = (char *)other.data + 64;
+    assert_true(dummy_find(&g, dummy, &other)); /* rows of the weight from there on */
+    assert_int_equal(g.part.first, 64);
+    other.data = &other;
     assert_false(dummy_find(&g, dummy, &other));
     assert_false(dummy_find(&g, NULL, &w.head));
     weights_release(&w);

@@ -92,6 +92,7 @@ enum {
     "weights are resident in the shared memory of all SMs, tokens are streamed"
 #define WHY_ONE_SOURCE "portable; the same summation order for any number of tokens"
 #define WHY_MATRICES   "tiles of 256, 128 or 64 rows, by a cost model (prefill_sm90.c)"
+#define WHY_ENTRIES    "few tokens rarely share an expert: no grouping"
 #define WHY_FREE_ORDER "free summation order: the fastest kernel"
 #define WHY_MXFP8      "MXFP8 activations requested; emulated without block-scaled mma.sync"
 
@@ -169,9 +170,10 @@ const struct tuning_row tuning_rows[] = {
     {SET(STAGE_experts), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 3, 4,
      KERNEL_DECODE_GROUPED, .tile = {64, 8, 64},
      .why = "the copies of all blocks run to the end of the stage: faster than row by row"},
-    {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 1, 4,
-     KERNEL_DECODE_ENTRIES, .tile = {64, 1, 64},
-     .why = "few tokens rarely share an expert: no grouping"},
+    {SET(STAGE_experts), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 1, 2,
+     KERNEL_DECODE_ENTRIES, .tile = {64, 1, 64}, .why = WHY_ENTRIES},
+    {SET(STAGE_experts), ALL_ARCHS & ~SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 1, 4,
+     KERNEL_DECODE_ENTRIES, .tile = {64, 1, 64}, .why = WHY_ENTRIES},
     {SET(STAGE_experts), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 5,
      DECODE_WIDE_EXPERTS - 1, KERNEL_DECODE_GROUPED, .tile = {64, 8, 64}, .why = WHY_GROUPED},
     {SET(STAGE_experts), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE),
