@@ -196,7 +196,7 @@ static void test_memory_limits(void **state)
     folder_remove(root);
 }
 
-static void limit(int resource, rlim_t soft, rlim_t hard)
+static void limit(__rlimit_resource_t resource, rlim_t soft, rlim_t hard)
 {
     assert_int_equal(setrlimit(resource, &(struct rlimit){soft, hard}), 0);
 }

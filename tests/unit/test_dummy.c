@@ -112,7 +112,7 @@ static void test_values_follow_from_the_place(void **state)
     other = w.head;
     other.data = (char *)other.data + 64;
     assert_true(dummy_find(&g, dummy, &other)); /* rows of the weight from there on */
-    assert_int_equal(g.part.first, 64);
+    assert_int_equal(g.data.part.first, 64);
     other.data = &other;
     assert_false(dummy_find(&g, dummy, &other));
     assert_false(dummy_find(&g, NULL, &w.head));
