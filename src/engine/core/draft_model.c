@@ -109,7 +109,7 @@ static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, i
         tokens[row + i] = s->tokens != NULL ? s->tokens[s->first + i + 1] : s->token;
         positions[row + i] = s->first + i;
         seqs[row + i] = seq;
-        phases[row + i] = phase;
+        phases[row + i] = (int32_t)phase;
     }
 }
 
