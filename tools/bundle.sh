@@ -35,6 +35,7 @@ for program in "${programs[@]}"; do
     */test_rank_start | */test_message* | */test_validate | */test_pack_cache | */test_dummy) continue ;;
     */test_harmony* | */test_sched*) continue ;;
     */test_router | */test_replicas | */test_kv_events | */test_doctor | */check_ranks) continue ;;
+    */test_ranks | */test_engine_memory | */test_step_memory) continue ;;
     */unit/*) copy_stripped "$program" "$out/tests/unit/$(basename "$program")" ;;
     */tests/*) copy_stripped "$program" "$out/tests/$(basename "$program")" ;;
     *) copy_stripped "$program" "$out/libexec/osprey" ;;
