@@ -299,6 +299,13 @@ static int assign_apart(struct sched *s, int n_decode_rows)
     return n;
 }
 
+void budget_assign_decode(struct sched *s)
+{
+    struct batch_counts lists = {0};
+
+    (void)assign_drafts(s, assign_decode(s, &lists), &lists);
+}
+
 void budget_assign(struct sched *s)
 {
     struct batch_counts lists = {0};

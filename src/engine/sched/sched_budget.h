@@ -41,5 +41,7 @@ static inline int seq_n_logprobs(const struct seq *q)
 
 /* Sets n_rows and n_draft_rows of all sequences in s->preempt_order. */
 void budget_assign(struct sched *s);
+/* The same for decode rows and drafts alone. */
+void budget_assign_decode(struct sched *s);
 
 #endif

@@ -131,11 +131,9 @@ static bool plan_holds(const struct step_plan *p)
     return true;
 }
 
-static void make_plan(struct sched *s, uint64_t now_ns)
+/* Pages and chunks for the rows that the budget has assigned. */
+static void plan_rows(struct sched *s)
 {
-    admit(s, now_ns);
-    put_in_order(s);
-    budget_assign(s);
     for (int i = 0; i < s->n_preempt_order; i++)
         if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_rows > 0)
             pages_alloc_rows(s, i);
@@ -144,6 +142,19 @@ static void make_plan(struct sched *s, uint64_t now_ns)
             pages_alloc_drafts(s, s->preempt_order[i]);
     plan_chunks(s, true);
     plan_chunks(s, false);
+}
+
+static void make_plan(struct sched *s, uint64_t now_ns)
+{
+    admit(s, now_ns);
+    put_in_order(s);
+    budget_assign(s);
+    plan_rows(s);
+    if (s->plan->n_chunks > 0 || !s->limits.has_steps_apart)
+        return;
+    put_in_order(s); /* all prompts of a prefill step were preempted: decode rows are next */
+    budget_assign_decode(s);
+    plan_rows(s);
 }
 
 const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
