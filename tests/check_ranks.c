@@ -12,7 +12,8 @@
  *     check_ranks DEVICE SHAPE LAYERS RANKS faults N
  *         N times a rank is killed or stopped during steps: the others fail within a second
  *
- * More ranks than GPUs share them. SHAPE - is osprey-nano. */
+ * Without arguments: the bits of osprey-nano on one and two CPU ranks. More ranks than GPUs share
+ * them. SHAPE - is osprey-nano. CHECK_QUICK in the environment: few sequences at once. */
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -39,7 +40,13 @@ enum {
 };
 
 static const int seq_counts[] = {1, 2, 3, 4, 5, 8, 33, 64, 96};
-enum { N_SEQ_COUNTS = sizeof(seq_counts) / sizeof(seq_counts[0]) };
+enum { N_SEQ_COUNTS = sizeof(seq_counts) / sizeof(seq_counts[0]), N_SEQ_COUNTS_QUICK = 5 };
+
+/* Of seq_counts, those that are run: with CHECK_QUICK in the environment the first ones. */
+static int n_seq_counts(void)
+{
+    return getenv("CHECK_QUICK") != NULL ? N_SEQ_COUNTS_QUICK : N_SEQ_COUNTS;
+}
 
 /* A sampled row. */
 struct outcome {
@@ -191,7 +198,7 @@ static void run_bits(struct rank *r)
 
     open_model(r, SEQS_MAX, SEQS_MAX);
     logits = mem_new((size_t)SEQS_MAX * (size_t)model_config(r->m)->vocab_size * sizeof(float));
-    for (int i = 0; i < N_SEQ_COUNTS; i++)
+    for (int i = 0; i < n_seq_counts(); i++)
         play(r, r->opt->shared->outcomes[r->n_ranks > 1][i], seq_counts[i], logits);
     free(logits);
 }
@@ -404,7 +411,7 @@ static int check_bits(const struct options *opt)
 
     if (run_group(opt, 1, run_bits) > 0 || run_group(opt, opt->n_ranks, run_bits) > 0)
         return 1;
-    for (int i = 0; i < N_SEQ_COUNTS; i++) {
+    for (int i = 0; i < n_seq_counts(); i++) {
         double largest = 0;
         const int n = compare(opt, i, &largest);
 
@@ -507,10 +514,13 @@ static void *share(size_t n_bytes)
 
 int main(int argc, char **argv)
 {
+    char *of_cpu[] = {argv[0], "cpu", "-", "0", "2", NULL}; /* among others, by tests/run_checks */
     struct options opt;
 
-    if (argc < 5)
-        return 0; /* run with others by tests/run_checks */
+    if (argc < 5) {
+        argc = 5;
+        argv = of_cpu;
+    }
     opt = (struct options){.device = argv[1],
                            .shape = argv[2],
                            .n_layers = atoi(argv[3]),
