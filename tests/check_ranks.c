@@ -4,8 +4,8 @@
  *     check_ranks DEVICE SHAPE LAYERS RANKS
  *         bits: sequences whose prompts are fed as decode rows, then sampled step by step on the
  *         device, alone and several at once. Logits, tokens and logprobs must be those of one rank.
- *         With CHECK_PREFILL=1 the prompts are prefill rows, whose bits may differ on GPUs: prints
- *         the largest difference of logprobs.
+ *         With CHECK_PREFILL=1 the prompts are prefill rows: a measurement for GPUs, where it fails,
+ *         since bits differ; it prints the largest difference of logprobs.
  *     check_ranks DEVICE SHAPE LAYERS RANKS time ROUNDS CONTEXT ROWS...
  *         prints the time of a step of so many decode rows at CONTEXT, or, of +ROWS, of so many
  *         prefill rows, on one rank and on RANKS by turns
@@ -36,6 +36,7 @@ enum {
     STEPS_TIMED = 30,
     ROWS_MAX = 2048,
     TIMES_MAX = 16,
+    START_S_MAX = 120,  /* until ranks make steps */
     FAULT_MS_MAX = 1500 /* until the others have failed: heartbeats are the parent's here */
 };
 
@@ -261,7 +262,7 @@ static double time_decode(struct rank *r, int n)
     return (double)(clock_ns() - begin_ns) * 1e-3 / STEPS_TIMED;
 }
 
-/* A prompt of n rows in chunks; the second of two. */
+/* A prompt of n rows in chunks; the last of three. */
 static double time_prefill(struct rank *r, int n)
 {
     uint64_t begin_ns = 0, ticket = 0;
@@ -347,6 +348,11 @@ static void start(const struct options *opt, int n_ranks, rank_fn *fn, pid_t pid
         pids[r] = fork();
         if (pids[r] == 0)
             child(opt, r, n_ranks, fn);
+        if (pids[r] < 0) { /* kill(-1) would reach every process */
+            while (--r >= 0)
+                (void)kill(pids[r], SIGKILL);
+            must(fail(OSP_ENOMEM, "fork failed"));
+        }
     }
 }
 
@@ -471,13 +477,20 @@ static int fault(const struct options *opt, int i)
 {
     const int victim = (int)(rng_bits(5, (uint64_t)i, 0) % (uint64_t)opt->n_ranks);
     const int signal = i % 2 == 0 ? SIGKILL : SIGSTOP;
+    const uint64_t end_ns = clock_ns() + START_S_MAX * (uint64_t)1000000000;
     pid_t pids[RANKS_MAX];
     bool ended;
 
     atomic_store(&opt->shared->n_steps, 0);
     start(opt, opt->n_ranks, run_forever, pids);
-    while (atomic_load(&opt->shared->n_steps) < 20 + i)
+    while (atomic_load(&opt->shared->n_steps) < 20 + i) {
         (void)poll(NULL, 0, 1);
+        if (clock_ns() > end_ns) {
+            for (int r = 0; r < opt->n_ranks; r++)
+                (void)kill(pids[r], SIGKILL);
+            must(fail(OSP_EDEVICE, "fault %d: the ranks made no steps in %d s", i, START_S_MAX));
+        }
+    }
     (void)kill(pids[victim], signal);
     if (signal == SIGKILL)
         (void)waitpid(pids[victim], NULL, 0);

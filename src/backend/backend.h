@@ -99,7 +99,7 @@ struct stage_cost {
 struct device_link {
     int32_t from, to;        /* numbers of the devices */
     int32_t has_peer_access; /* 1: kernels of `from` reach the memory of `to` */
-    double bytes_per_s;      /* of large copies; 0: they failed */
+    double bytes_per_s;      /* of large copies */
     double push_latency_s;   /* of a write that the other device's kernel sees; 0: no peer access */
 };
 

@@ -348,10 +348,6 @@ static enum osp_status open_source(struct model_source *out, struct draft_files 
         TRY(model_source_open(out, m->path));
     TRY(check_load_format(&out->checkpoint.config, out->checkpoint.path, opt->load_format));
     TRY(shard_check(&out->checkpoint.config, ranks_wanted(opt), ranks_shard_rule(opt)));
-    if (opt->draft_model != NULL && ranks_wanted(opt) > 1)
-        TRY(fail(OSP_EUNSUPPORTED,
-                 "a draft head and tensor parallelism cannot be combined yet: leave out the draft "
-                 "model (method ngram works with ranks), or use one rank"));
     if (opt->draft_model != NULL)
         TRY(open_draft(draft, opt->draft_model, &out->checkpoint.config));
     if (is_draft_quantized(m, opt) && !m->is_in_worker)
@@ -460,13 +456,17 @@ out:
     return st;
 }
 
-/* Known before any file is read. */
+/* Whether the options allow a draft head; known before any file is read. */
 static enum osp_status check_draft_device(const struct osp_model_options *opt)
 {
     const struct backend_ops *ops = opt->draft_model != NULL ? backend_find(opt->device) : NULL;
 
     if (ops == NULL) /* an unknown device is reported later */
         return OSP_OK;
+    if (ranks_wanted(opt) > 1)
+        return fail(OSP_EUNSUPPORTED,
+                    "a draft head and tensor parallelism cannot be combined yet: leave out the "
+                    "draft model (method ngram works with ranks), or use one rank");
     if (!ops->runs_draft_heads)
         return fail(OSP_EUNSUPPORTED,
                     "draft model %s: the device %s cannot run draft heads (Eagle3); use method "

@@ -358,6 +358,8 @@ def test_other_files_are_refused(tmp_path):
         (ranks(2), {"RANK": "1", "WORLD_SIZE": "4"}, "is 2, but torchrun has started 4 processes"),
         (ranks(2), {"RANK": "0", "WORLD_SIZE": "2"}, "set MASTER_ADDR"),
         (ranks(2), {"PATH": "/nowhere"}, "mpirun is not installed"),
+        ([*ranks(2), "-md", "models/osprey-nano-eagle3"], {}, "cannot be combined yet"),
+        ([*ranks(2), "--load-format", "dummy", "-md", "dummy"], {}, "cannot be combined yet"),
     ],
 )
 def test_wrong_starts(options, variables, message):

@@ -1,6 +1,6 @@
 /* Kernels of the exchange between ranks (rank_exchange.h). A thread pushes its vectors of 16 bytes
  * to the other ranks, then polls its own window for theirs. Few numbers go to every rank, which
- * adds them all: one flight of a store. Many go to the rank that owns them, which adds them and
+ * adds them all: one latency of the link. Many go to the rank that owns them, which adds them and
  * pushes the sum to all: fewer bytes with more than two ranks. Bound by the latency of NVLink for
  * few rows, by its bandwidth for prefill rows. */
 #include "cuda/common/rank_exchange.h"

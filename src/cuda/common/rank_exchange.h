@@ -4,7 +4,7 @@
  * RANK_EMPTY until it has been written, and the kernel that takes it empties it again. So no fence
  * and no counter is needed.
  *
- * A window has two slots, which exchanges use by turns. Two are enough: a rank writes exchange
+ * A window has two slots, which exchanges use alternately. Two are enough: a rank writes exchange
  * i + 2 after it has taken what all others wrote for exchange i + 1, which they did after they had
  * taken and emptied exchange i, of the same slot. Kernel borders order a rank's own accesses, since
  * every kernel of a step waits for the one before (pdl.cuh).

@@ -4,8 +4,8 @@
  *
  * Work division: a group of eight warps has one 16-row tile of the output matrix, a slice of the
  * columns a warp (out_sums.h), as in decode_matmul.cu and with the same bits. Then each warp has 16
- * experts. A block has one or two
- * groups. All weight copies are issued before griddepcontrol.wait. Bound by latency. */
+ * experts. A block has one or two groups. All weight copies are issued before griddepcontrol.wait.
+ * Bound by latency. */
 #include "cuda/decode/router.cuh"
 
 #include "cuda/common/rank_wait.cuh"

@@ -64,7 +64,8 @@ static enum osp_status find_base(void **out, const void *data)
                   "looking up cuMemGetAddressRange"));
     memcpy(&range, &function, sizeof(range));
     if (range == NULL || range(&base, NULL, (unsigned long long)(uintptr_t)data) != 0)
-        return fail(OSP_EDEVICE, "cuda: the driver does not tell where an allocation begins");
+        return fail(OSP_EDEVICE, "cuda: cuMemGetAddressRange failed, which ranks need to share "
+                                 "memory: update the NVIDIA driver");
     *out = (void *)(uintptr_t)base;
 out:
     return st;
@@ -142,7 +143,7 @@ static enum osp_status make_window(struct gpu *gpu, const struct step_shape *s)
     enum osp_status st;
 
     TRY(gpu_check(cudaMalloc(&window, (size_t)(n_bytes + BEHIND_BYTES)),
-                  "allocating the window of other ranks"));
+                  "allocating this rank's exchange window"));
     gpu->window = window;
     p->windows[p->rank] = window;
     p->n_before = (uint32_t *)(void *)((char *)window + n_bytes);
@@ -155,7 +156,7 @@ static enum osp_status make_window(struct gpu *gpu, const struct step_shape *s)
                   "allocating the state of the ranks"));
     *p->state = 0;
     launch_rank_window(gpu->stream, window, n_bytes);
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "clearing the window of other ranks"));
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "clearing this rank's exchange window"));
 out:
     return st;
 }

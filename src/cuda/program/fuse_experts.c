@@ -282,7 +282,7 @@ static void launch_jobs_of(struct fuse *f, const struct experts_args *a,
 }
 
 /* Two to four rows, grouped by expert, with the sums of rows; false: the kernels do not support
- * that. */
+ * that, or there are several ranks: their exchange of such sums (rank_integers) has one row. */
 static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
                                const struct router_args *router,
                                const struct residual_rmsnorm_args *residual)

@@ -291,6 +291,9 @@ static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, con
     default:
         break;
     }
+    if (low != NULL)
+        f->st = fail(OSP_EINTERNAL, "cuda: no kernel for the sums of %d rows between ranks",
+                     m->n_tokens);
     launch_matmul(f->list, m);
     note_product(f, m);
 }

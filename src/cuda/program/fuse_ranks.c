@@ -3,6 +3,9 @@
  * order. */
 #include "cuda/program/fuse_internal.h"
 
+static_assert((int)RANK_PAIR_ROWS >= (int)DECODE_FUSED_MAX, "pairs for the rows of fused kernels");
+static_assert((int)RANK_OUT_ROWS >= (int)DECODE_ROWS_MAX, "words for all decode rows");
+
 void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer, const float *unit)
 {
     struct rank_sums s;
@@ -29,7 +32,8 @@ bool has_out_words(const struct fuse *f, int i, const struct attn_out_args *a)
 {
     return is_exchanged(f, i) && f->in->arch == ARCH_HOPPER && a->wo.layout == LAYOUT_PACKED &&
            is_vector(&a->bo) && a->att.dim[1] % DECODE_COLUMNS_OF == 0 &&
-           matmul_decode_rows(f) > 0 && f->n_decode <= DECODE_ROWS_MAX;
+           matmul_decode_rows(f) > 0 && f->n_decode <= DECODE_ROWS_MAX &&
+           (is_decode(f) || matmul_has_prefill(f, STAGE_attn_out, &a->wo));
 }
 
 /* The decode rows, whose sums are words. */

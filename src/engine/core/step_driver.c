@@ -1,5 +1,6 @@
 #include "engine/core/step_driver.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -39,8 +40,10 @@ static enum osp_status run_step(struct osp_engine *e, const struct step_plan *pl
     const uint64_t begin_ns = clock_ns();
     enum osp_status st;
 
-    if (drafts_follow(e, plan))
+    if (drafts_follow(e, plan)) {
+        assert(ranks == NULL); /* refused with a draft model */
         return model_step_tapped(e->model->model, b, ticket);
+    }
     if (ranks == NULL)
         return model_step(e->model->model, b, ticket);
     TRY(rank_leader_send(ranks, RANK_STEP, b, (size_t)b->size_bytes));
