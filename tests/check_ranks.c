@@ -8,7 +8,7 @@
  *         since bits differ; it prints the largest difference of logprobs.
  *     check_ranks DEVICE SHAPE LAYERS RANKS time ROUNDS CONTEXT ROWS...
  *         prints the time of a step of so many decode rows at CONTEXT, or, of +ROWS, of so many
- *         prefill rows, on one rank and on RANKS by turns
+ *         prefill rows, on one rank and on RANKS in alternating runs
  *     check_ranks DEVICE SHAPE LAYERS RANKS faults N
  *         N times a rank is killed or stopped during steps: the others fail within a second
  *

@@ -68,7 +68,7 @@ static void test_log(void **state)
     one = add(&f, root, 100, PAGE_TOKENS, PAGE_TOKENS);
     prefix_move_ref(&f.prefix, root, one);
     two = add(&f, one, 200, PAGE_TOKENS, PAGE_TOKENS);
-    (void)add(&f, one, 300, 10, 10);         /* not a whole page: nothing is told */
+    (void)add(&f, one, 300, 10, 10);         /* not a whole page: nothing is published */
     (void)add(&f, one, 200, PAGE_TOKENS, 5); /* the same tokens again */
     assert_int_equal(f.log.n, 2);
     assert_int_equal(f.log.changes[0].kind, PREFIX_STORED);

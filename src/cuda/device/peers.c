@@ -14,7 +14,7 @@ enum {
     BEHIND_BYTES = WORD_BYTES + sizeof(struct rank_peers)
 };
 
-/* What a rank tells the others about memory of its own. */
+/* What a rank sends the others about its memory. */
 struct memory_note {
     cudaIpcMemHandle_t handle;
     int64_t offset_bytes; /* of the memory in the allocation that the handle names */

@@ -52,7 +52,7 @@ struct prefix {
     struct node_list windows[2]; /* nodes with a window page: plain, snapshots; likewise */
     uint64_t now;
     int64_t n_nodes;
-    struct prefix_log *log; /* of changes, borrowed; NULL: none is kept */
+    struct prefix_log *log; /* where changes are recorded; borrowed; NULL: nowhere */
 };
 
 /* For sequences of at most n_path_max full pages. */
