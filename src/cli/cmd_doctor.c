@@ -8,6 +8,8 @@
 #include "cli/terminal/interrupt.h"
 #include "serve/core/serve.h"
 
+enum { PORT_UNSET = -1 };
+
 struct doctor_args {
     const char *host, *peer, *cache;
     int port, listen_port;
@@ -49,41 +51,52 @@ static int print(const struct findings *f, bool as_json)
 /* The GPUs come last of this host's checks, because their links take seconds. */
 static int examine(const struct doctor_args *args)
 {
-    const struct serving_args serving = {
-        .host = args->host ? args->host : "127.0.0.1", .port = args->port, .cache = args->cache};
+    const struct serving_args serving = {.host = args->host ? args->host : "127.0.0.1",
+                                         .port = args->port != PORT_UNSET ? args->port
+                                                                          : SERVE_PORT_DEFAULT,
+                                         .cache = args->cache};
     struct findings f = {.group = ""};
+    struct peer_address peer = {.host = ""};
     int code;
 
+    if (args->peer != NULL && peer_address_parse(&peer, args->peer) != OSP_OK)
+        return command_fail(EXIT_USAGE, fail_message());
     check_system(&f, "");
     check_memory(&f, "");
     check_network(&f, "");
     check_gpus(&f, "");
     check_serving(&f, &serving);
-    if (args->peer != NULL && check_peer(&f, "", args->peer) != OSP_OK)
-        code = command_fail(EXIT_USAGE, fail_message());
-    else
-        code = print(&f, args->json);
+    if (args->peer != NULL)
+        check_peer(&f, "", &peer);
+    code = print(&f, args->json);
     findings_release(&f);
     return code;
 }
 
 static int listen_for_peers(const struct doctor_args *args)
 {
+    const int port = args->listen_port != PORT_UNSET ? args->listen_port : PEER_PORT_DEFAULT;
+
     interrupt_catch();
-    if (peer_listen(args->host, args->listen_port, interrupt_descriptor()) != OSP_OK)
+    if (peer_listen(args->host, port, interrupt_descriptor()) != OSP_OK)
         return command_fail(EXIT_FAILURE, fail_message());
     return EXIT_SUCCESS;
 }
 
 static int cmd_doctor(int argc, char **argv)
 {
-    struct doctor_args args = {.port = SERVE_PORT_DEFAULT, .listen_port = PEER_PORT_DEFAULT};
+    struct doctor_args args = {.port = PORT_UNSET, .listen_port = PORT_UNSET};
     struct positional_args positional;
 
     if (options_parse(&command_doctor, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (args.listen && (args.peer != NULL || args.json))
-        return command_fail(EXIT_USAGE, "--listen checks nothing; leave out --peer and --json");
+    if (args.listen &&
+        (args.peer != NULL || args.json || args.port != PORT_UNSET || args.cache != NULL))
+        return command_fail(EXIT_USAGE, "--listen checks nothing; leave out --peer, --json, --port "
+                                        "(--listen-port is the listener's) and --download-dir");
+    if (!args.listen && args.listen_port != PORT_UNSET)
+        return command_fail(EXIT_USAGE, "--listen-port needs --listen; the port of another host is "
+                                        "a part of --peer HOST:PORT");
     return args.listen ? listen_for_peers(&args) : examine(&args);
 }
 

@@ -106,9 +106,23 @@ def test_no_peer(peer):
     assert done.stderr.startswith("osprey: --peer ")
 
 
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--listen", "--port", "8000"], "--listen checks nothing; leave out "),
+        (["--listen", "--download-dir", "/tmp"], "--listen checks nothing; leave out "),
+        (["--listen-port", "8474"], "--listen-port needs --listen"),
+        (["--listen-port", "8474", "--peer", "a"], "--listen-port needs --listen"),
+    ],
+)
+def test_options_without_effect(options, text):
+    done = run("doctor", *options)
+    assert done.returncode == 2 and text in done.stderr and done.stdout == ""
+
+
 def test_listen_does_nothing_else():
     done = run("doctor", "--listen", "--json")
-    assert done.returncode == 2 and "leave out --peer and --json" in done.stderr
+    assert done.returncode == 2 and "leave out --peer, --json, --port" in done.stderr
     done = run("doctor", "--listen", "--host", "192.0.2.1", "--listen-port", "0")
     assert done.returncode == 1 and "port 0 of 192.0.2.1: " in done.stderr
 

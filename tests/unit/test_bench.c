@@ -2,8 +2,12 @@
  * written and read back, comparisons, the matrix file. */
 #include "unit.h"
 
+#include <limits.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "cli/bench/bench_args.h"
 #include "cli/bench/bench_sse.h"
@@ -408,6 +412,119 @@ static void test_stages(void **state)
     assert_int_equal(bench_stage_lines(lines, &row, true, &probe), 0);
 }
 
+/* ---- running requests ---- */
+
+enum { FAKE_TEXT_TOKENS = 20, FAKE_AT_ONCE = 3, FAKE_REQUESTS = 500 };
+
+struct bench_job {
+    int n_runs;
+};
+
+/* Counts what it is asked for. */
+struct fake {
+    struct bench_job jobs[FAKE_REQUESTS];
+    atomic_int n_jobs, n_running, n_running_max, n_begun;
+    int shortest, longest;
+};
+
+static enum osp_status fake_prepare(void *self, struct bench_job **out,
+                                    const struct bench_prompt *p)
+{
+    struct fake *fake = self;
+    const int i = fake->n_jobs++;
+
+    fake->shortest = p->n_tokens < fake->shortest ? p->n_tokens : fake->shortest;
+    fake->longest = p->n_tokens > fake->longest ? p->n_tokens : fake->longest;
+    *out = &fake->jobs[i];
+    return OSP_OK;
+}
+
+static enum osp_status fake_run(void *self, struct bench_job *job, struct timeline *out)
+{
+    struct fake *fake = self;
+    const int n = ++fake->n_running;
+    int most = fake->n_running_max;
+
+    while (n > most && !atomic_compare_exchange_weak(&fake->n_running_max, &most, n))
+        ;
+    fake->n_begun++;
+    job->n_runs++;
+    out->start_ns = clock_ns();
+    timeline_add_chunk(out, clock_ns());
+    out->end_ns = clock_ns();
+    fake->n_running--;
+    return OSP_OK;
+}
+
+static void fake_drop(void *self, struct bench_job *job)
+{
+    (void)self;
+    (void)job;
+}
+
+static struct bench_source fake_source(struct fake *fake)
+{
+    *fake = (struct fake){.shortest = INT_MAX};
+    return (struct bench_source){
+        .self = fake, .prepare = fake_prepare, .run = fake_run, .drop = fake_drop};
+}
+
+static const struct bench_case FAKE_CASE = {
+    .pp_tokens = FAKE_TEXT_TOKENS, .tg_tokens = 1, .concurrency = FAKE_AT_ONCE};
+
+static void test_requests_of_a_run(void **state)
+{
+    const struct bench_run_options opt = {
+        .n_runs = 1, .n_requests = FAKE_REQUESTS, .request_rate = 1e5, .range_ratio = 0.15};
+    struct fake *fake = mem_new(sizeof *fake);
+    const struct bench_source source = fake_source(fake);
+    struct bench_row row;
+
+    (void)state;
+    bench_run_case(&row, &FAKE_CASE, &source, &opt);
+    assert_int_equal(row.n_requests, FAKE_REQUESTS);
+    assert_int_equal(row.n_failed, 0);
+    assert_int_equal(row.e2el.n, FAKE_REQUESTS);
+    for (int i = 0; i < FAKE_REQUESTS; i++)
+        assert_int_equal(fake->jobs[i].n_runs, 1);
+    assert_in_range(fake->n_running_max, 1, FAKE_AT_ONCE);
+    assert_int_equal(fake->shortest, 17);
+    assert_int_equal(fake->longest, 23);
+    bench_row_release(&row);
+    free(fake);
+}
+
+/* Stacks that are larger than the address space: no thread can be started. */
+static void test_no_threads(void **state)
+{
+    const struct bench_run_options opt = {.n_runs = 1, .n_requests = 5};
+    struct fake *fake = mem_new(sizeof *fake);
+    const struct bench_source source = fake_source(fake);
+    pthread_attr_t attr;
+    struct bench_row row;
+
+    (void)state;
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, (size_t)1 << 60), 0);
+    assert_int_equal(pthread_setattr_default_np(&attr), 0);
+    bench_run_case(&row, &FAKE_CASE, &source, &opt);
+    assert_int_equal(row.n_failed, 5);
+    assert_non_null(strstr(row.error, "cannot start thread 2 of 3"));
+    assert_int_equal(fake->n_begun, 0);
+    bench_row_release(&row);
+    pthread_attr_destroy(&attr);
+    free(fake);
+}
+
+static void test_length_max(void **state)
+{
+    (void)state;
+    assert_int_equal(bench_length_max(20, 0.15), 23); /* 22.999999999999996 */
+    assert_int_equal(bench_length_max(10, 0.1), 11);
+    assert_int_equal(bench_length_max(7, 0.5), 10);
+    assert_int_equal(bench_length_max(512, 0), 512);
+}
+
 /* ---- what it is told ---- */
 
 static void test_lists(void **state)
@@ -521,6 +638,8 @@ UNIT_MAIN(cmocka_unit_test(test_statistics), cmocka_unit_test(test_peak),
           cmocka_unit_test(test_broken_stream), cmocka_unit_test(test_json_and_back),
           cmocka_unit_test(test_wrong_json), cmocka_unit_test(test_csv),
           cmocka_unit_test(test_compare), cmocka_unit_test(test_plot),
-          cmocka_unit_test(test_stages), cmocka_unit_test(test_lists),
-          cmocka_unit_test(test_matrix), cmocka_unit_test(test_machine),
-          cmocka_unit_test(test_readers_read_all), cmocka_unit_test(test_probe))
+          cmocka_unit_test(test_stages), cmocka_unit_test(test_requests_of_a_run),
+          cmocka_unit_test(test_no_threads), cmocka_unit_test(test_length_max),
+          cmocka_unit_test(test_lists), cmocka_unit_test(test_matrix),
+          cmocka_unit_test(test_machine), cmocka_unit_test(test_readers_read_all),
+          cmocka_unit_test(test_probe))

@@ -2,12 +2,14 @@
  * that are a table of functions, and the output. */
 #include "unit.h"
 
+#include <linux/capability.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "checkpoint_edit.h"
@@ -141,9 +143,9 @@ static void test_a_spark_is_good(void **state)
     expect(&f, "memory limit", FINDING_good, "none");
     expect(&f, "enp1s0f0np0", FINDING_good, "200 Gbit/s, MTU 9000");
     expect(&f, "enp1s0f1np1", FINDING_untested, "down");
-    expect(&f, "rocep1s0f0 port 1", FINDING_good, "GID 3 (RoCE v2; NCCL_IB_GID_INDEX=3), MTU 9000");
+    expect(&f, "rocep1s0f0 port 1", FINDING_untested, "GID 3 (RoCE v2), MTU 9000; osprey does not");
     expect(&f, "rocep1s0f1 port 1", FINDING_untested, "down");
-    expect(&f, "RDMA", FINDING_untested, "osprey does not measure");
+    expect(&f, "RDMA", FINDING_untested, "does not measure it; other hosts are reached by TCP");
     findings_release(&f);
     folder_remove(root);
 }
@@ -214,7 +216,7 @@ static void test_system(void **state)
     limit(RLIMIT_MEMLOCK, 65536, 65536);
     check_expect(check_system, root, "locked memory", FINDING_good, "65.5 kB");
     put(root, "/sys/class/infiniband/mlx5_0/node_guid", "0\n");
-    check_expect(check_system, root, "locked memory", FINDING_broken, "65.5 kB");
+    check_expect(check_system, root, "locked memory", FINDING_good, "which osprey does not use");
     limit(RLIMIT_NOFILE, 512, 1024);
     check_expect(check_system, root, "open files", FINDING_broken, "at most 1024");
     folder_remove(root);
@@ -240,9 +242,11 @@ static void test_interfaces(void **state)
     put(root, "/sys/class/net/eth0/mtu", "9000\n");
     put(root, "/sys/class/net/eth0/device/current_link_width", "4\n");
     put(root, "/sys/class/net/eth0/device/max_link_width", "16\n");
-    put(root, "/sys/class/net/eth0/device/current_link_speed", "32.0 GT/s PCIe\n");
+    put(root, "/sys/class/net/eth0/device/current_link_speed", "16.0 GT/s PCIe\n");
     put(root, "/sys/class/net/eth0/device/max_link_speed", "32.0 GT/s PCIe\n");
-    check_expect(check_network, root, "eth0", FINDING_slow, "x4, expected 32.0 GT/s PCIe x16");
+    check_expect(check_network, root, "eth0", FINDING_slow,
+                 "PCIe 16.0 GT/s x4, expected 32.0 GT/s x16");
+    put(root, "/sys/class/net/eth0/device/current_link_speed", "32.0 GT/s PCIe\n");
     put(root, "/sys/class/net/eth0/device/current_link_width", "16\n");
     check_expect(check_network, root, "eth0", FINDING_good, "MTU 9000");
     folder_remove(root);
@@ -254,22 +258,26 @@ static void test_rdma(void **state)
 
     (void)state;
     put(root, "/sys/class/net/enp1s0f0np0/mtu", "1500\n");
-    check_expect(check_network, root, "rocep1s0f0 port 1", FINDING_slow, "MTU 1500, expected 9000");
+    check_expect(check_network, root, "rocep1s0f0 port 1", FINDING_untested,
+                 "MTU 1500; osprey does not use RDMA");
+    check_expect(check_network, root, "enp1s0f0np0", FINDING_slow, "MTU 1500, expected 9000");
     put(root, "/sys/class/infiniband/rocep1s0f0/ports/1/gids/3",
         "fe80:0000:0000:0000:0000:0000:0000:0001\n");
-    check_expect(check_network, root, "rocep1s0f0 port 1", FINDING_broken, "without a RoCE v2 GID");
+    check_expect(check_network, root, "rocep1s0f0 port 1", FINDING_untested,
+                 "without a RoCE v2 GID");
     put(root, "/sys/class/infiniband/mlx5_0/ports/1/state", "2: INIT\n");
     put(root, "/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
     put(root, "/sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n");
-    check_expect(check_network, root, "mlx5_0 port 1", FINDING_broken, "subnet manager");
+    check_expect(check_network, root, "mlx5_0 port 1", FINDING_untested, "subnet manager");
     put(root, "/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-    check_expect(check_network, root, "mlx5_0 port 1", FINDING_good, "InfiniBand at 400 Gb/sec");
+    check_expect(check_network, root, "mlx5_0 port 1", FINDING_untested,
+                 "InfiniBand at 400 Gb/sec");
     file = mem_printf("%s/dev/infiniband/uverbs0", root);
     unlink(file);
     *strrchr(file, '/') = '\0';
     rmdir(file);
     free(file);
-    check_expect(check_network, root, "RDMA", FINDING_broken, "no /dev/infiniband");
+    check_expect(check_network, root, "RDMA", FINDING_untested, "no /dev/infiniband");
     folder_remove(root);
 }
 
@@ -353,6 +361,27 @@ static void test_gpu_without_values(void **state)
     findings_release(&f);
 }
 
+/* With CUDA_VISIBLE_DEVICES, CUDA's numbers are not those of NVML. */
+static void test_links_of_chosen_gpus(void **state)
+{
+    struct nvml_report *report = mem_new(sizeof *report);
+    struct osp_gpu_link link = {0, 1, true, 100e9, 0.9e-6};
+    struct findings f = {.group = ""};
+
+    (void)state;
+    gpu_link_finding(&f, &link, report, false); /* NVML shows none */
+    expect(&f, "CUDA device 0 to 1", FINDING_good, "100.0 GB/s");
+    report->n_gpus = 3;
+    report->gpus[0] = report->gpus[1] = report->gpus[2] = H200;
+    gpu_link_finding(&f, &link, report, false);
+    expect(&f, "CUDA device 0 to 1", FINDING_slow, "NVLink, 100.0 GB/s, push 0.90 us; expected");
+    report->gpus[2].n_nvlinks = 0; /* it may be this one */
+    gpu_link_finding(&f, &link, report, false);
+    expect(&f, "CUDA device 0 to 1", FINDING_good, "100.0 GB/s");
+    findings_release(&f);
+    free(report);
+}
+
 static void test_links(void **state)
 {
     struct nvml_report *report = mem_new(sizeof *report);
@@ -362,26 +391,32 @@ static void test_links(void **state)
     (void)state;
     report->n_gpus = 2;
     report->gpus[0] = report->gpus[1] = H200;
-    gpu_link_finding(&f, &link, report);
+    gpu_link_finding(&f, &link, report, true);
     expect(&f, "GPU 0 to GPU 1", FINDING_good, "NVLink, 380.0 GB/s, push 0.90 us");
     link.push_latency_s = 5e-6;
-    gpu_link_finding(&f, &link, report);
+    gpu_link_finding(&f, &link, report, true);
     expect(&f, "GPU 0 to GPU 1", FINDING_slow, "push 5.00 us (slow); expected");
     link = (struct osp_gpu_link){0, 1, true, 100e9, 0.9e-6};
-    gpu_link_finding(&f, &link, report);
+    gpu_link_finding(&f, &link, report, true);
     expect(&f, "GPU 0 to GPU 1", FINDING_slow,
            "100.0 GB/s, push 0.90 us; expected peer access, "
            "270.0 GB/s, push at most 3 us");
     link = (struct osp_gpu_link){1, 0, false, 20e9, 0};
     report->gpus[1].n_nvlinks = 0;
-    gpu_link_finding(&f, &link, report);
+    gpu_link_finding(&f, &link, report, true);
     expect(&f, "GPU 1 to GPU 0", FINDING_slow, "no peer access, 20.0 GB/s; expected");
     link = (struct osp_gpu_link){1, 0, true, 50e9, 2e-6};
-    gpu_link_finding(&f, &link, report);
+    gpu_link_finding(&f, &link, report, true);
     expect(&f, "GPU 1 to GPU 0", FINDING_good, "PCIe peer access, 50.0 GB/s");
     link = (struct osp_gpu_link){7, 8, true, 1e9, 2e-6}; /* which NVML does not list */
-    gpu_link_finding(&f, &link, report);
+    gpu_link_finding(&f, &link, report, true);
     expect(&f, "GPU 7 to GPU 8", FINDING_good, "1.0 GB/s");
+    link.push_latency_s = 9e-6;
+    gpu_link_finding(&f, &link, report, true);
+    expect(&f, "GPU 7 to GPU 8", FINDING_slow, "expected peer access, push at most 6 us");
+    link.bytes_per_s = 0;
+    gpu_link_finding(&f, &link, report, true);
+    expect(&f, "GPU 7 to GPU 8", FINDING_broken, "copies fail");
     assert_int_equal((int)(1e-9 * gpu_link_expected(&H200, true) + 0.5), 270);  /* 0.6 x 18 x 25 */
     assert_int_equal((int)(1e-8 * gpu_link_expected(&H200, false) + 0.5), 192); /* 0.3 x 16 x 4 */
     findings_release(&f);
@@ -533,20 +568,77 @@ static void test_port(void **state)
     folder_remove(cache);
 }
 
+/* Root without them may no longer write where the mode forbids it. */
+static void drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+    assert_int_equal(syscall(SYS_capset, &header, none), 0);
+}
+
 static void test_cache(void **state)
 {
     char *cache = folder_new(), *below = mem_printf("%s/x/y", cache);
     struct serving_args args = {.host = "127.0.0.1", .cache = below};
 
     (void)state;
+    unsetenv("HF_HUB_OFFLINE");
     expect_serving(&args, "models", FINDING_untested, "has none");
+    put(cache, "/models--o--m/refs/main", "c1");
+    put(cache, "/models--o--m/snapshots/c1/config.json", "{}");
+    put(cache, "/models--o--m/snapshots/c1/model.safetensors", "");
+    drop_capabilities();
+    assert_int_equal(chmod(cache, 0500), 0);
+    expect_serving(&args, "model cache", FINDING_broken, "Permission denied");
     (void)setenv("HF_HUB_OFFLINE", "1", 1);
     expect_serving(&args, "downloads", FINDING_good, "off by HF_HUB_OFFLINE");
-    assert_int_equal(chmod(cache, 0500), 0);
-    if (geteuid() != 0) /* root may write everywhere */
-        expect_serving(&args, "model cache", FINDING_broken, "Permission denied");
+    expect_serving(&args, "model cache", FINDING_good, "read-only (Permission denied)");
+    unsetenv("HF_HUB_OFFLINE");
+    args.cache = cache;
+    expect_serving(&args, "model", FINDING_good, "o/m");
+    expect_serving(&args, "model cache", FINDING_good, "nothing can be downloaded there");
+    assert_int_equal(chmod(cache, 0700), 0);
     free(below);
     folder_remove(cache);
+}
+
+/* One that is not there yet, in the working directory and below the root of the file system. */
+static void test_cache_to_be_created(void **state)
+{
+    char *folder = folder_new();
+    struct serving_args args = {.host = "127.0.0.1", .cache = "models"};
+
+    (void)state;
+    assert_int_equal(chdir(folder), 0);
+    (void)setenv("HF_HUB_OFFLINE", "1", 1); /* the test needs no free disk */
+    expect_serving(&args, "model cache", FINDING_good, " free");
+    unsetenv("HF_HUB_OFFLINE");
+    drop_capabilities();
+    assert_int_equal(chmod(folder, 0500), 0);
+    expect_serving(&args, "model cache", FINDING_broken, ".: Permission denied");
+    assert_int_equal(chdir("/") + chmod(folder, 0700), 0);
+    folder_remove(folder);
+}
+
+static void test_peer_address(void **state)
+{
+    static const char *const good[][3] = {{"a", "a", "8474"},
+                                          {"a:1", "a", "1"},
+                                          {"[fe80::1]:65535", "fe80::1", "65535"},
+                                          {"[fe80::1]", "fe80::1", "8474"},
+                                          {"fe80::1", "fe80::1", "8474"}};
+    static const char *const wrong[] = {"", ":1", "a:", "a:0", "a:65536", "[::1", "[::1]1"};
+    struct peer_address a;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(peer_address_parse(&a, good[i][0]), OSP_OK);
+        assert_string_equal(a.host, good[i][1]);
+        assert_string_equal(a.port, good[i][2]);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(peer_address_parse(&a, wrong[i]), OSP_EINVAL);
 }
 
 static void clear_proxies(void)
@@ -622,6 +714,8 @@ UNIT_MAIN(cmocka_unit_test(test_files), cmocka_unit_test(test_a_spark_is_good),
           cmocka_unit_test(test_system), cmocka_unit_test(test_interfaces),
           cmocka_unit_test(test_rdma), cmocka_unit_test(test_gpu),
           cmocka_unit_test(test_gpu_without_values), cmocka_unit_test(test_links),
-          cmocka_unit_test(test_nvml), cmocka_unit_test(test_no_library),
-          cmocka_unit_test(test_port), cmocka_unit_test(test_cache), cmocka_unit_test(test_proxies),
+          cmocka_unit_test(test_links_of_chosen_gpus), cmocka_unit_test(test_nvml),
+          cmocka_unit_test(test_no_library), cmocka_unit_test(test_port),
+          cmocka_unit_test(test_cache), cmocka_unit_test(test_cache_to_be_created),
+          cmocka_unit_test(test_peer_address), cmocka_unit_test(test_proxies),
           cmocka_unit_test(test_output), cmocka_unit_test(test_expected_bandwidth))

@@ -92,8 +92,8 @@ struct bench_engine {
     double at[BENCH_N_ENGINE];
 };
 
-/* One kind: the engine in this process, or a server. prepare() is not timed. run() is called by one
- * thread per job, several concurrently; it fills the timeline, and *split if that is not NULL. */
+/* One kind: the engine in this process, or a server. prepare() is not timed. run() is called
+ * once per job, several concurrently; it fills the timeline, and *split if that is not NULL. */
 struct bench_source {
     void *self;
     const char *latency_mode; /* "none" or "api" */
@@ -196,6 +196,8 @@ struct bench_run_options {
     struct probe_run *probe_run; /* reads memory before every run and after the last; may be NULL */
 };
 
+/* The longest of lengths around n: (1 + range_ratio) n. */
+int bench_length_max(int n, double range_ratio);
 /* Measures one case; failures of requests are counted in the row, not returned. */
 void bench_run_case(struct bench_row *out, const struct bench_case *c,
                     const struct bench_source *source, const struct bench_run_options *opt);

@@ -12,6 +12,12 @@ static const char *const NAMES[] = {
 #undef NAME_ROW
 };
 
+static const char *const STEP_KINDS[OSP_N_STEP_KINDS] = {
+#define KIND_ROW(member, name, text) [member] = (name),
+    OSP_STEP_KIND_LIST(KIND_ROW)
+#undef KIND_ROW
+};
+
 bool bench_engine_parse(struct bench_engine *out, const char *metrics, size_t n_bytes)
 {
     struct metric found[BENCH_N_ENGINE] = {
@@ -102,14 +108,13 @@ void bench_engine_print(FILE *out, const struct bench_row *row)
     fprintf(out, "\nsteps of pp%d, tg%d, concurrency %d: ", c->pp_tokens, c->tg_tokens,
             c->concurrency);
     for (int i = 0; i < OSP_N_STEP_KINDS; i++) {
-        static const char *const kinds[] = {"decode", "prefill", "mixed"};
         const double *s = &at[i * (BENCH_prefill_steps - BENCH_decode_steps)];
 
         seconds += s[BENCH_decode_seconds];
         if (s[BENCH_decode_steps] == 0)
             continue;
         fprintf(out, "%s%.0f %s (%.0f rows, %.2f ms, %.1f %% graphs)", separator,
-                s[BENCH_decode_steps], kinds[i], s[BENCH_decode_rows] / s[BENCH_decode_steps],
+                s[BENCH_decode_steps], STEP_KINDS[i], s[BENCH_decode_rows] / s[BENCH_decode_steps],
                 s[BENCH_decode_seconds] / s[BENCH_decode_steps] * 1e3,
                 100 * s[BENCH_decode_graphs] / s[BENCH_decode_steps]);
         separator = ", ";

@@ -57,8 +57,9 @@ static struct model_args fit_model_args(const struct bench *b)
 
     for (size_t i = 0; i < b->report.n_rows; i++) {
         const struct bench_case *c = &b->cases[i];
-        const double longest = 1 + b->args->range_ratio.value;
-        int n = c->depth_tokens + (int)(longest * c->pp_tokens) + (int)(longest * c->tg_tokens);
+        const double r = b->args->range_ratio.value;
+        const int n =
+            c->depth_tokens + bench_length_max(c->pp_tokens, r) + bench_length_max(c->tg_tokens, r);
 
         n_tokens = n > n_tokens ? n : n_tokens;
         n_seqs = c->concurrency > n_seqs ? c->concurrency : n_seqs;

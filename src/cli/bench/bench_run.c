@@ -1,18 +1,20 @@
-/* Runs a case: concurrent requests, one thread for each, and computes speeds from their times. */
+/* Runs a case, with a thread for each request that runs at once, and computes speeds from the times
+ * of the requests. */
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "cli/bench/bench.h"
 
 static const double PEAK_WINDOW_SECONDS = 1;
+static const double ROUNDING = 1e-6;               /* 1.15 * 20 is below 23 */
 static const uint64_t READ_NS = 500 * 1000 * 1000; /* between two runs */
 
 /* ---- times ---- */
@@ -184,16 +186,23 @@ static void add_split(struct bench_row *row, const struct stage_split *s)
 
 /* ---- threads ---- */
 
+/* One request. */
 struct runner {
-    const struct bench_source *source;
     struct bench_job *job;
     struct timeline timeline;
-    pthread_barrier_t *start;
-    sem_t *slots;       /* as many as requests may run at once */
     uint64_t arrive_ns; /* after the start */
-    pthread_t thread;
     enum osp_status status;
     char error[512];
+};
+
+/* The requests of a run, which its threads take in the order of their arrival. */
+struct run {
+    const struct bench_source *source;
+    struct runner *runners; /* (n) */
+    size_t n;
+    atomic_size_t next;
+    sem_t start; /* posted once for each thread, when all are there */
+    uint64_t start_ns;
 };
 
 /* The clock is that of clock_ns(). */
@@ -206,64 +215,94 @@ static void wait_until(uint64_t ns)
         (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-static void *runner_main(void *arg)
+static void take_requests(struct run *run)
 {
-    struct runner *r = arg;
+    for (size_t i; (i = atomic_fetch_add(&run->next, 1)) < run->n;) {
+        struct runner *r = &run->runners[i];
 
-    pthread_barrier_wait(r->start);
-    wait_until(clock_ns() + r->arrive_ns);
-    while (sem_wait(r->slots) != 0) /* a signal */
+        wait_until(run->start_ns + r->arrive_ns);
+        r->status = run->source->run(run->source->self, r->job, &r->timeline);
+        if (r->status != OSP_OK)
+            snprintf(r->error, sizeof r->error, "%s", fail_message());
+    }
+}
+
+static void *run_main(void *arg)
+{
+    struct run *run = arg;
+
+    while (sem_wait(&run->start) != 0) /* a signal */
         ;
-    r->status = r->source->run(r->source->self, r->job, &r->timeline);
-    if (r->status != OSP_OK)
-        snprintf(r->error, sizeof r->error, "%s", fail_message());
-    sem_post(r->slots);
+    take_requests(run);
     return NULL;
 }
 
-static void note_failure(struct bench_row *row, const char *message)
+static void note_failures(struct bench_row *row, size_t n, const char *message)
 {
-    if (row->n_failed++ == 0)
+    if (row->n_failed == 0)
         snprintf(row->error, sizeof row->error, "%s", message);
+    row->n_failed += (int)n;
+}
+
+/* This thread and n_threads - 1 others take all requests; none if a thread cannot be started. */
+static enum osp_status run_threads(struct run *run, size_t n_threads)
+{
+    pthread_t *threads = mem_new(n_threads * sizeof *threads);
+    size_t n_started = 1;
+    int error = 0;
+
+    sem_init(&run->start, 0, 0);
+    while (n_started < n_threads && error == 0) {
+        error = pthread_create(&threads[n_started], NULL, run_main, run);
+        n_started += error == 0;
+    }
+    if (error != 0)
+        run->next = run->n;
+    run->start_ns = clock_ns();
+    for (size_t i = 1; i < n_started; i++)
+        sem_post(&run->start);
+    take_requests(run);
+    for (size_t i = 1; i < n_started; i++)
+        pthread_join(threads[i], NULL);
+    sem_destroy(&run->start);
+    free(threads);
+    return error == 0
+               ? OSP_OK
+               : fail(OSP_ENOMEM, "cannot start thread %zu of %zu for concurrent requests: %s",
+                      n_started + 1, n_threads, strerror(error));
 }
 
 /* All requests of a run. Returns the number of successful ones, which it moves to the front of
  * `timelines`. */
-static size_t run_concurrent(struct bench_row *row, struct runner *runners, size_t n,
-                             struct timeline *timelines)
+static size_t run_concurrent(struct bench_row *row, const struct bench_source *source,
+                             struct runner *runners, size_t n, struct timeline *timelines)
 {
-    pthread_barrier_t start;
-    sem_t slots;
+    const size_t n_at_once = (size_t)row->c.concurrency;
+    struct run run = {.source = source, .runners = runners, .n = n};
     size_t n_answered = 0;
 
-    pthread_barrier_init(&start, NULL, (unsigned)n);
-    sem_init(&slots, 0, (unsigned)row->c.concurrency);
-    for (size_t i = 0; i < n; i++) {
-        runners[i].start = &start;
-        runners[i].slots = &slots;
-        if (i > 0 && pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]) != 0) {
-            log_error("cannot start the thread of request %zu of %zu", i + 1, n);
-            abort(); /* the started threads would wait for it forever */
-        }
+    if (run_threads(&run, n < n_at_once ? n : n_at_once) != OSP_OK) {
+        note_failures(row, n, fail_message());
+        return 0;
     }
-    runner_main(&runners[0]);
     for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            pthread_join(runners[i].thread, NULL);
         if (runners[i].status == OSP_OK)
             timelines[n_answered++] = runners[i].timeline;
         else
-            note_failure(row, runners[i].error);
+            note_failures(row, 1, runners[i].error);
     }
-    pthread_barrier_destroy(&start);
-    sem_destroy(&slots);
     return n_answered;
+}
+
+int bench_length_max(int n, double range_ratio)
+{
+    return (int)floor((1 + range_ratio) * n + ROUNDING);
 }
 
 /* A length from (1 - r) n to (1 + r) n, at least 1; u: from 0 to below 1. */
 static int length_in_range(int n, double r, double u)
 {
-    const int low = (int)ceil((1 - r) * n), high = (int)((1 + r) * n);
+    const int low = (int)ceil((1 - r) * n - ROUNDING), high = bench_length_max(n, r);
     const int length = low + (int)(u * (high - low + 1));
 
     return length > 0 ? length : 1;
@@ -290,9 +329,8 @@ static bool prepare(struct bench_row *row, struct runner *runners, size_t n,
         runners[i].arrive_ns = (uint64_t)(arrive_s * 1e9);
         runners[i].timeline.n_prompt_asked = p.n_tokens;
         runners[i].timeline.n_asked = p.n_answer_tokens;
-        runners[i].source = source;
         if (source->prepare(source->self, &runners[i].job, &p) != OSP_OK) {
-            note_failure(row, fail_message());
+            note_failures(row, n, fail_message());
             return false;
         }
     }
@@ -340,7 +378,7 @@ static void run_once(struct bench_row *row, const struct bench_source *source, u
     if (stages && n == 1)
         runners[0].timeline.split = &split;
     if (prepare(row, runners, n, source, seed, opt))
-        n_answered = run_concurrent(row, runners, n, timelines);
+        n_answered = run_concurrent(row, source, runners, n, timelines);
     bench_add_run(row, timelines, n_answered, source->latency_seconds);
     after = step_time_of(source);
     add_outside(row, &before, &after);

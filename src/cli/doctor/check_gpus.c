@@ -63,10 +63,23 @@ static void check_driver(struct findings *f, struct nvml_report *report)
                 report->n_gpus > 1 ? "s" : "");
 }
 
+/* Makes CUDA number the GPUs as NVML and nvidia-smi do, unless the user has chosen otherwise: false
+ * then. To be called before the plug-in is used. */
+static bool set_nvml_order(void)
+{
+    static const char NAME[] = "CUDA_DEVICE_ORDER", BUS[] = "PCI_BUS_ID";
+    const char *order;
+
+    (void)setenv(NAME, BUS, 0);
+    order = getenv(NAME);
+    return order != NULL && strcmp(order, BUS) == 0 && getenv("CUDA_VISIBLE_DEVICES") == NULL;
+}
+
 /* Also measures the links: the plug-in is the code for GPUs. */
 static void check_plugin(struct findings *f, const struct nvml_report *report)
 {
     struct osp_gpu_link *links = mem_new(LINKS_MAX * sizeof *links);
+    const bool has_nvml_order = set_nvml_order();
     int n_gpus = 0, n = 0;
     const enum osp_status st = osp_gpu_links(links, LINKS_MAX, &n_gpus, &n);
 
@@ -84,7 +97,7 @@ static void check_plugin(struct findings *f, const struct nvml_report *report)
         finding_add(f, FINDING_untested, "links", "one GPU: there is no link to measure");
     }
     for (int i = 0; st == OSP_OK && i < n; i++)
-        gpu_link_finding(f, &links[i], report);
+        gpu_link_finding(f, &links[i], report, has_nvml_order);
     if (n == LINKS_MAX)
         finding_add(f, FINDING_untested, "links", "only the first %d were measured", LINKS_MAX);
     free(links);

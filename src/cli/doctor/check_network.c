@@ -1,4 +1,5 @@
-/* Network interfaces (/sys/class/net) and RDMA devices (/sys/class/infiniband). */
+/* Network interfaces (/sys/class/net) and RDMA devices (/sys/class/infiniband). osprey uses TCP
+ * alone, so nothing about RDMA makes serving slow or fail. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,7 @@ enum {
     PORTS_MAX = 8,
     GIDS_MAX = 64, /* more are virtual machines' */
     FAST_MBIT = 10000,
-    FAST_MTU_MIN = 9000, /* jumbo frames: a fifth of the packets, for the same bytes */
-    RDMA_MTU_MIN = 4200  /* a RoCE packet of 4,096 bytes with its headers */
+    FAST_MTU_MIN = 9000 /* jumbo frames: a fifth of the packets, for the same bytes */
 };
 
 static void free_names(char **names, int n)
@@ -24,6 +24,15 @@ static void free_names(char **names, int n)
 }
 
 /* ---- interfaces ---- */
+
+/* "32.0 GT/s PCIe" without the last word, which older kernels do not write. */
+static void cut_pcie(struct host_line *speed)
+{
+    char *word = strstr(speed->text, " PCIe");
+
+    if (word != NULL)
+        *word = '\0';
+}
 
 /* A network adapter in a slot with fewer lanes, or a slower one, than the adapter has. */
 static void check_slot(struct findings *f, const char *root, const char *device,
@@ -39,6 +48,8 @@ static void check_slot(struct findings *f, const char *root, const char *device,
         return;
     if (width >= width_max && strcmp(speed.text, speed_max.text) == 0)
         return;
+    cut_pcie(&speed);
+    cut_pcie(&speed_max);
     finding_add(f, FINDING_slow, subject, "PCIe %s x%" PRId64 ", expected %s x%" PRId64, speed.text,
                 width, speed_max.text, width_max);
     finding_advise(f,
@@ -109,8 +120,8 @@ struct port {
     char subject[HOST_LINE_BYTES];
 };
 
-/* The GID that NCCL_IB_GID_INDEX should name: RoCE version 2 with an IPv4 address, which begins
- * with ten zero bytes and ffff. -1: none. */
+/* The GID for programs that use RoCE: version 2 with an IPv4 address, which begins with ten zero
+ * bytes and ffff. -1: none. */
 static int roce_v2_gid(const struct port *p)
 {
     for (int i = 0; i < GIDS_MAX; i++) {
@@ -132,24 +143,15 @@ static void check_roce(struct findings *f, const struct port *p, const char *rat
     int64_t mtu = 0;
 
     if (gid < 0) {
-        finding_add(f, FINDING_broken, p->subject, "RoCE at %s, without a RoCE v2 GID for IPv4",
-                    rate);
-        finding_advise(f, "give its network interface an IPv4 address: sudo ip addr add "
-                          "192.168.100.1/24 dev INTERFACE");
+        finding_add(f, FINDING_untested, p->subject,
+                    "RoCE at %s, without a RoCE v2 GID for IPv4; osprey does not use RDMA", rate);
         return;
     }
     if (host_line(&interface, p->root, "%s/gid_attrs/ndevs/%d", p->path, gid))
         (void)host_number(&mtu, p->root, "/sys/class/net/%s/mtu", interface.text);
-    if (mtu > 0 && mtu < RDMA_MTU_MIN) {
-        finding_add(f, FINDING_slow, p->subject,
-                    "RoCE at %s, %s, GID %d (RoCE v2), MTU %" PRId64 ", expected %d", rate,
-                    interface.text, gid, mtu, FAST_MTU_MIN);
-        finding_advise(f, "sudo ip link set %s mtu %d, also on the other host and the switch",
-                       interface.text, FAST_MTU_MIN);
-    } else
-        finding_add(f, FINDING_good, p->subject,
-                    "RoCE at %s, %s, GID %d (RoCE v2; NCCL_IB_GID_INDEX=%d), MTU %" PRId64, rate,
-                    interface.text, gid, gid, mtu);
+    finding_add(f, FINDING_untested, p->subject,
+                "RoCE at %s, %s, GID %d (RoCE v2), MTU %" PRId64 "; osprey does not use RDMA", rate,
+                interface.text, gid, mtu);
 }
 
 static void check_port(struct findings *f, const struct port *p)
@@ -161,14 +163,17 @@ static void check_port(struct findings *f, const struct port *p)
     if (!host_line(&state, p->root, "%s/state", p->path)) {
         finding_add(f, FINDING_untested, p->subject, "the kernel does not report its state");
     } else if (strstr(state.text, "INIT") != NULL) { /* "2: INIT" */
-        finding_add(f, FINDING_broken, p->subject, "%s, waits for a subnet manager", layer.text);
-        finding_advise(f, "start opensm on one host, or the one of the switch");
+        finding_add(f, FINDING_untested, p->subject,
+                    "%s, waits for a subnet manager; osprey does not use RDMA", layer.text);
+        finding_advise(f, "for TCP over InfiniBand start opensm on one host, or the one of the "
+                          "switch");
     } else if (strstr(state.text, "ACTIVE") == NULL) {
         finding_add(f, FINDING_untested, p->subject, "%s, the link is down", layer.text);
     } else if (strcmp(layer.text, "Ethernet") == 0) {
         check_roce(f, p, rate.text);
     } else
-        finding_add(f, FINDING_good, p->subject, "%s at %s", layer.text, rate.text);
+        finding_add(f, FINDING_untested, p->subject, "%s at %s; osprey does not use RDMA",
+                    layer.text, rate.text);
 }
 
 static void check_ports(struct findings *f, const char *root, const char *device)
@@ -198,15 +203,11 @@ static void check_rdma(struct findings *f, const char *root)
     for (int i = 0; i < n; i++)
         check_ports(f, root, names[i]);
     free_names(names, n);
-    if (!host_exists(root, "/dev/infiniband")) {
-        finding_add(f, FINDING_broken, "RDMA", "there are devices, and no /dev/infiniband");
-        finding_advise(f, "modprobe ib_uverbs; for a container: docker run --device "
-                          "/dev/infiniband --cap-add IPC_LOCK");
-        return;
-    }
-    finding_add(f, FINDING_untested, "RDMA", "latency and bandwidth: osprey does not measure them");
-    finding_advise(f, "package perftest: ib_write_lat and ib_write_bw on one host, with the name "
-                      "of that host as argument on the other");
+    finding_add(f, FINDING_untested, "RDMA",
+                "osprey does not use it and does not measure it%s; other hosts are reached by TCP",
+                host_exists(root, "/dev/infiniband") ? "" : " (there is no /dev/infiniband)");
+    finding_advise(f, "osprey doctor --peer measures TCP between two hosts; for RDMA of other "
+                      "programs: ib_write_lat and ib_write_bw of the package perftest");
 }
 
 void check_network(struct findings *f, const char *root)

@@ -30,11 +30,12 @@ enum {
     LATENCY_MS_MAX = 2000, /* fewer round trips over a slow network */
     STREAMS = 4,
     BULK_MS = 1000,
-    HOST_BYTES = 256
+    EXCHANGES_OF_TOKEN = 2 * 36 /* of ranks: after attention and after the experts of each of
+                                   gpt-oss-120b's layers */
 };
 
 struct target {
-    char host[HOST_BYTES], port[8];
+    const struct peer_address *address;
     struct addrinfo *found; /* to freeaddrinfo() */
     char version[PEER_VERSION_BYTES];
     char interface[64]; /* of this host's end; "" if it is not known */
@@ -43,8 +44,7 @@ struct target {
 
 /* ---- the address ---- */
 
-/* HOST, HOST:PORT, [ADDRESS]:PORT, or an IPv6 address alone. */
-static enum osp_status parse(struct target *out, const char *peer)
+enum osp_status peer_address_parse(struct peer_address *out, const char *peer)
 {
     const char *colon = strrchr(peer, ':');
     const bool is_bracketed = peer[0] == '[';
@@ -59,7 +59,7 @@ static enum osp_status parse(struct target *out, const char *peer)
     if (is_bracketed)
         colon = end[1] == ':' ? end + 1 : NULL;
     n = end != NULL ? (int)(end - begin) : (int)strlen(begin);
-    if (n == 0 || n >= HOST_BYTES)
+    if (n == 0 || n >= PEER_HOST_BYTES)
         return fail(OSP_EINVAL, "--peer %s: expected HOST, HOST:PORT or [ADDRESS]:PORT", peer);
     snprintf(out->host, sizeof out->host, "%.*s", n, begin);
     snprintf(out->port, sizeof out->port, "%d", PEER_PORT_DEFAULT);
@@ -77,7 +77,7 @@ static enum osp_status parse(struct target *out, const char *peer)
 static enum osp_status resolve(struct target *t)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    const int error = getaddrinfo(t->host, t->port, &hints, &t->found);
+    const int error = getaddrinfo(t->address->host, t->address->port, &hints, &t->found);
 
     return error == 0 ? OSP_OK : fail(OSP_EUNAVAILABLE, "%s", gai_strerror(error));
 }
@@ -187,23 +187,26 @@ out:
 
 static void report_latency(struct findings *f, const struct target *t, uint64_t *times_ns, int n)
 {
+    char over[80] = ""; /* the interface, if it is known */
     double median_us, p99_us;
 
+    if (t->interface[0] != '\0')
+        snprintf(over, sizeof over, ", over %s", t->interface);
     qsort(times_ns, (size_t)n, sizeof *times_ns, compare_times);
     median_us = (double)times_ns[n / 2] * 1e-3;
     p99_us = (double)times_ns[n - 1 - n / 100] * 1e-3;
     if (median_us <= PEER_ROUND_TRIP_US_MAX) {
-        finding_add(f, FINDING_good, "latency", "round trip %.0f us, p99 %.0f us, over %s",
-                    median_us, p99_us, t->interface);
+        finding_add(f, FINDING_good, "latency", "round trip %.0f us, p99 %.0f us%s", median_us,
+                    p99_us, over);
         return;
     }
     finding_add(f, FINDING_slow, "latency",
-                "round trip %.0f us, p99 %.0f us, over %s; expected at most %d us", median_us,
-                p99_us, t->interface, PEER_ROUND_TRIP_US_MAX);
+                "round trip %.0f us, p99 %.0f us%s; expected at most %d us", median_us, p99_us,
+                over, PEER_ROUND_TRIP_US_MAX);
     finding_advise(f,
                    "use the address of the direct link; no Wi-Fi and no VPN. Ranks exchange "
-                   "72 times for a token of gpt-oss-120b: %.1f ms of waiting",
-                   72 * median_us / 2 / 1000);
+                   "%d times for a token of gpt-oss-120b: %.1f ms of waiting",
+                   EXCHANGES_OF_TOKEN, EXCHANGES_OF_TOKEN * median_us / 2 / 1000);
 }
 
 static enum osp_status measure_latency(struct findings *f, struct target *t, const char *root)
@@ -345,7 +348,7 @@ static enum osp_status measure_direction(struct findings *f, const struct target
         finding_advise(f,
                        "stop other traffic; MTU 9000 on both hosts and the switch; `ethtool -S "
                        "%s` counts errors of the cable",
-                       t->interface);
+                       t->interface[0] != '\0' ? t->interface : "INTERFACE");
     }
 out:
     return st;
@@ -360,7 +363,7 @@ static void report_version(struct findings *f, const struct target *t)
         return;
     }
     finding_add(f, FINDING_broken, "version", "osprey %s there, %s here", t->version, OSP_VERSION);
-    finding_advise(f, "ranks of one model must be the same build: install it on both hosts");
+    finding_advise(f, "ranks of one model must have the same version: install it on both hosts");
 }
 
 static enum osp_status measure(struct findings *f, struct target *t, const char *root)
@@ -376,20 +379,16 @@ out:
     return st;
 }
 
-enum osp_status check_peer(struct findings *f, const char *root, const char *peer)
+void check_peer(struct findings *f, const char *root, const struct peer_address *address)
 {
-    struct target t = {.found = NULL};
-    enum osp_status st;
+    struct target t = {.address = address};
 
     f->group = "peer";
-    TRY(parse(&t, peer));
     if (measure(f, &t, root) != OSP_OK) {
-        finding_add(f, FINDING_broken, t.host, "port %s: %s", t.port, fail_message());
+        finding_add(f, FINDING_broken, address->host, "port %s: %s", address->port, fail_message());
         finding_advise(f, "run `osprey doctor --listen` on that host, and open the port in its "
                           "firewall");
     }
     if (t.found != NULL)
         freeaddrinfo(t.found);
-out:
-    return st;
 }

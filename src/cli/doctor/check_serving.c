@@ -79,14 +79,66 @@ static void check_port(struct findings *f, const struct serving_args *args)
 /* The folder, or the nearest one above it that exists; a string to free(). */
 static char *existing(const char *folder)
 {
-    char *at = mem_strdup(folder), *slash;
+    char *at = mem_strdup(folder);
 
-    while (!path_is_folder(at) && (slash = strrchr(at, '/')) != NULL && slash != at)
+    while (!path_is_folder(at)) {
+        char *slash = strrchr(at, '/');
+
+        if (slash == NULL || slash == at) { /* "models": in the working directory; "/models" */
+            snprintf(at, strlen(at) + 1, "%s", slash == NULL ? "." : "/");
+            break;
+        }
         *slash = '\0';
+    }
     return at;
 }
 
-static void check_disk(struct findings *f, const char *cache)
+struct models {
+    struct findings *f;
+    int n, n_complete;
+};
+
+static void put_model(void *ctx, const struct osp_hub_model *m)
+{
+    struct models *models = ctx;
+    char text[16];
+
+    models->n_complete += m->is_complete;
+    if (models->n++ >= MODELS_SHOWN_MAX)
+        return;
+    format_bytes(text, (double)m->n_bytes);
+    if (m->is_complete)
+        finding_add(models->f, FINDING_good, "model", "%s, %s", m->repo, text);
+    else
+        finding_add(models->f, FINDING_untested, "model", "%s, %s: not for osprey, or incomplete",
+                    m->repo, text);
+}
+
+/* Returns the number of models that can be served. */
+static int check_models(struct findings *f, const char *cache)
+{
+    struct models models = {.f = f};
+
+    if (osp_hub_list(cache, put_model, &models) != OSP_OK) {
+        finding_add(f, FINDING_broken, "models", "%s", fail_message());
+        finding_advise(f, "let this user read the folder, or set HF_HOME");
+        return 0;
+    }
+    if (models.n == 0) {
+        finding_add(f, FINDING_untested, "models", "the cache has none");
+        finding_advise(f, "osprey pull openai/gpt-oss-20b");
+    } else if (models.n > MODELS_SHOWN_MAX)
+        finding_add(f, FINDING_good, "models", "and %d more: osprey pull --list",
+                    models.n - MODELS_SHOWN_MAX);
+    if (osp_hub_is_offline())
+        finding_add(f, FINDING_good, "downloads",
+                    "off by HF_HUB_OFFLINE; only models of the cache can be served");
+    return models.n_complete;
+}
+
+/* needs_download: there is nothing to serve yet. Else a volume that is read-only or full is what
+ * containers often have. */
+static void check_disk(struct findings *f, const char *cache, bool needs_download)
 {
     char *folder = existing(cache);
     struct statvfs s;
@@ -98,10 +150,17 @@ static void check_disk(struct findings *f, const char *cache)
         free_bytes = (double)s.f_bavail * (double)s.f_frsize;
     format_bytes(text, free_bytes);
     if (access(folder, W_OK | X_OK) != 0) {
-        finding_add(f, FINDING_broken, "model cache", "%s: %s", folder, strerror(errno));
-        finding_advise(f, "as this user no model can be downloaded there; set HF_HOME, or give "
-                          "the folder to this user");
-    } else if (is_known && free_bytes < SMALL_MODEL_GB * GB) {
+        const int error = errno;
+
+        if (needs_download) {
+            finding_add(f, FINDING_broken, "model cache", "%s: %s", folder, strerror(error));
+            finding_advise(f, "as this user no model can be downloaded there; set HF_HOME, or give "
+                              "the folder to this user");
+        } else
+            finding_add(f, FINDING_good, "model cache",
+                        "%s: read-only (%s); nothing can be downloaded there", cache,
+                        strerror(error));
+    } else if (needs_download && is_known && free_bytes < SMALL_MODEL_GB * GB) {
         finding_add(f, FINDING_slow, "model cache",
                     "%s: %s free, expected %d GB for gpt-oss-20b, %d for gpt-oss-120b", cache, text,
                     SMALL_MODEL_GB, LARGE_MODEL_GB);
@@ -110,45 +169,6 @@ static void check_disk(struct findings *f, const char *cache)
     } else
         finding_add(f, FINDING_good, "model cache", "%s: %s free", cache, text);
     free(folder);
-}
-
-struct models {
-    struct findings *f;
-    int n;
-};
-
-static void put_model(void *ctx, const struct osp_hub_model *m)
-{
-    struct models *models = ctx;
-    char text[16];
-
-    if (models->n++ >= MODELS_SHOWN_MAX)
-        return;
-    format_bytes(text, (double)m->n_bytes);
-    if (m->is_complete)
-        finding_add(models->f, FINDING_good, "model", "%s, %s", m->repo, text);
-    else
-        finding_add(models->f, FINDING_untested, "model", "%s, %s: not for osprey, or incomplete",
-                    m->repo, text);
-}
-
-static void check_models(struct findings *f, const char *cache)
-{
-    struct models models = {.f = f};
-
-    if (osp_hub_list(cache, put_model, &models) != OSP_OK) {
-        finding_add(f, FINDING_broken, "models", "%s", fail_message());
-        return;
-    }
-    if (models.n == 0) {
-        finding_add(f, FINDING_untested, "models", "the cache has none");
-        finding_advise(f, "osprey pull openai/gpt-oss-20b");
-    } else if (models.n > MODELS_SHOWN_MAX)
-        finding_add(f, FINDING_good, "models", "and %d more: osprey pull --list",
-                    models.n - MODELS_SHOWN_MAX);
-    if (osp_hub_is_offline())
-        finding_add(f, FINDING_good, "downloads",
-                    "off by HF_HUB_OFFLINE; only models of the cache can be served");
 }
 
 /* ---- proxies ---- */
@@ -201,11 +221,12 @@ static void check_proxies(struct findings *f)
 void check_serving(struct findings *f, const struct serving_args *args)
 {
     char *cache = osp_hub_cache(args->cache);
+    int n_complete;
 
     f->group = "serving";
     check_port(f, args);
-    check_disk(f, cache);
-    check_models(f, cache);
+    n_complete = check_models(f, cache);
+    check_disk(f, cache, n_complete == 0 && !osp_hub_is_offline());
     check_proxies(f);
     osp_free(cache);
 }

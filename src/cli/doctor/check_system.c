@@ -1,10 +1,6 @@
 /* CPUs and limits of the process. */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -14,10 +10,7 @@
 #include "cli/doctor/checks.h"
 #include "cli/doctor/host_file.h"
 
-enum {
-    FILES_MIN = 4096, /* one for each connection, with room for shards of a checkpoint */
-    SHM_GIB_MIN = 1   /* NCCL and the ranks of a host exchange through it; Docker gives 64 MB */
-};
+enum { FILES_MIN = 4096 }; /* one for each connection, with room for shards of a checkpoint */
 
 static void check_kernel(struct findings *f)
 {
@@ -79,10 +72,9 @@ static void check_files(struct findings *f)
                     (unsigned long long)limit.rlim_max);
 }
 
-/* RDMA registers memory, which locks it. */
-static void check_locked(struct findings *f, const char *root)
+/* Nothing of osprey locks memory: a limit of it is told for other programs. */
+static void check_locked(struct findings *f)
 {
-    const bool has_rdma = host_exists(root, "/sys/class/infiniband");
     struct rlimit limit;
     char text[16];
 
@@ -91,37 +83,9 @@ static void check_locked(struct findings *f, const char *root)
     format_bytes(text, (double)limit.rlim_cur);
     if (limit.rlim_cur == RLIM_INFINITY)
         finding_add(f, FINDING_good, "locked memory", "no limit");
-    else if (has_rdma) {
-        finding_add(f, FINDING_broken, "locked memory",
-                    "at most %s; the RDMA devices of this host need memory without a limit", text);
-        finding_advise(f, "ulimit -l unlimited, LimitMEMLOCK=infinity of the unit, or docker run "
-                          "--ulimit memlock=-1");
-    } else
-        finding_add(f, FINDING_good, "locked memory", "at most %s, which only RDMA would need",
-                    text);
-}
-
-static void check_shared(struct findings *f)
-{
-    struct statvfs s;
-    char text[16];
-    double n_bytes;
-
-    if (statvfs("/dev/shm", &s) != 0) {
-        finding_add(f, FINDING_broken, "shared memory", "/dev/shm: %s", strerror(errno));
-        finding_advise(f, "mount a tmpfs there: worker processes and ranks exchange through it");
-        return;
-    }
-    n_bytes = (double)s.f_blocks * (double)s.f_frsize;
-    format_bytes(text, n_bytes);
-    if (n_bytes < (double)SHM_GIB_MIN * (1 << 30)) {
-        finding_add(f, FINDING_slow, "shared memory",
-                    "/dev/shm has %s, at least %d GiB expected for ranks and NCCL", text,
-                    SHM_GIB_MIN);
-        finding_advise(f, "docker run --shm-size 2g, or an emptyDir with medium: Memory at "
-                          "/dev/shm; one GPU without ranks needs less");
-    } else
-        finding_add(f, FINDING_good, "shared memory", "/dev/shm has %s", text);
+    else
+        finding_add(f, FINDING_good, "locked memory",
+                    "at most %s; only RDMA needs more, which osprey does not use", text);
 }
 
 void check_system(struct findings *f, const char *root)
@@ -131,6 +95,5 @@ void check_system(struct findings *f, const char *root)
     check_cpus(f);
     check_governor(f, root);
     check_files(f);
-    check_locked(f, root);
-    check_shared(f);
+    check_locked(f);
 }

@@ -5,7 +5,7 @@
 
 #include "cli/doctor/finding.h"
 
-/* CPUs, frequency governor, open files, locked memory, shared memory. */
+/* CPUs, frequency governor, open files, locked memory. */
 void check_system(struct findings *f, const char *root);
 
 /* Memory, limit of the control group, swap, huge pages, NUMA nodes. */
@@ -25,8 +25,15 @@ struct serving_args {
 /* The port, the model cache and its disk, proxy variables. */
 void check_serving(struct findings *f, const struct serving_args *args);
 
-/* Latency, bandwidth and version of `osprey doctor --listen` at HOST or HOST:PORT. OSP_EINVAL: that
- * is no address; everything else is a finding. */
-CHECKED enum osp_status check_peer(struct findings *f, const char *root, const char *peer);
+enum { PEER_HOST_BYTES = 256, PEER_PORT_BYTES = 8 };
+
+struct peer_address {
+    char host[PEER_HOST_BYTES], port[PEER_PORT_BYTES];
+};
+/* HOST, HOST:PORT, [ADDRESS]:PORT, or an IPv6 address alone. OSP_EINVAL: that is no address. */
+CHECKED enum osp_status peer_address_parse(struct peer_address *out, const char *peer);
+
+/* Latency, bandwidth and version of `osprey doctor --listen` at that address. */
+void check_peer(struct findings *f, const char *root, const struct peer_address *address);
 
 #endif

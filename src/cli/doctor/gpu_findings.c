@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file.h"
 
@@ -150,17 +151,51 @@ static const char *kind_of(const struct nvml_gpu *gpu, const struct osp_gpu_link
                                   : "PCIe peer access";
 }
 
-void gpu_link_finding(struct findings *f, const struct osp_gpu_link *link,
-                      const struct nvml_report *report)
+static const struct nvml_gpu UNKNOWN_GPU = {.pcie_generation_max = NVML_UNKNOWN};
+
+/* With CUDA's own numbers it is only known if all GPUs of the host are alike. */
+static const struct nvml_gpu *gpu_of(const struct nvml_report *report, int number,
+                                     bool has_nvml_order)
 {
-    static const struct nvml_gpu unknown = {.pcie_generation_max = NVML_UNKNOWN};
-    const struct nvml_gpu *gpu = link->from < report->n_gpus ? &report->gpus[link->from] : &unknown;
+    const struct nvml_gpu *first = &report->gpus[0];
+
+    if (has_nvml_order)
+        return number < report->n_gpus ? &report->gpus[number] : &UNKNOWN_GPU;
+    for (int i = 0; i < report->n_gpus; i++) {
+        const struct nvml_gpu *gpu = &report->gpus[i];
+
+        if (strcmp(gpu->name, first->name) != 0 || gpu->n_nvlinks != first->n_nvlinks ||
+            gpu->pcie_generation_max != first->pcie_generation_max ||
+            gpu->pcie_lanes != first->pcie_lanes)
+            return &UNKNOWN_GPU;
+    }
+    return report->n_gpus > 0 ? first : &UNKNOWN_GPU;
+}
+
+static void advise_on_link(struct findings *f)
+{
+    finding_advise(f,
+                   "nvidia-smi topo -m and topo -p2p rw; turn off ACS and the IOMMU of the host, "
+                   "or use GPUs below one PCIe switch; tensor parallelism needs peer access");
+}
+
+void gpu_link_finding(struct findings *f, const struct osp_gpu_link *link,
+                      const struct nvml_report *report, bool has_nvml_order)
+{
+    const struct nvml_gpu *gpu = gpu_of(report, link->from, has_nvml_order);
     const double expected = gpu_link_expected(gpu, link->has_peer_access);
+    const double peer_expected = gpu_link_expected(gpu, true);
     const double push_max = gpu->n_nvlinks > 0 ? NVLINK_PUSH_S_MAX : PCIE_PUSH_S_MAX;
-    char subject[64], push[96] = "";
+    char subject[64], push[96] = "", rate[48] = "";
     const bool is_late = link->has_peer_access && link->push_latency_s > push_max;
 
-    snprintf(subject, sizeof subject, "GPU %d to GPU %d", link->from, link->to);
+    snprintf(subject, sizeof subject, has_nvml_order ? "GPU %d to GPU %d" : "CUDA device %d to %d",
+             link->from, link->to);
+    if (link->bytes_per_s <= 0) {
+        finding_add(f, FINDING_broken, subject, "%s, copies fail", kind_of(gpu, link));
+        advise_on_link(f);
+        return;
+    }
     if (link->has_peer_access)
         snprintf(push, sizeof push, ", push %.2f us%s", 1e6 * link->push_latency_s,
                  is_late ? " (slow)" : "");
@@ -169,12 +204,10 @@ void gpu_link_finding(struct findings *f, const struct osp_gpu_link *link,
                     1e-9 * link->bytes_per_s, push);
         return;
     }
+    if (peer_expected > 0)
+        snprintf(rate, sizeof rate, ", %.1f GB/s", 1e-9 * peer_expected);
     finding_add(f, FINDING_slow, subject,
-                "%s, %.1f GB/s%s; expected peer access, %.1f GB/s, push "
-                "at most %.0f us",
-                kind_of(gpu, link), 1e-9 * link->bytes_per_s, push,
-                1e-9 * gpu_link_expected(gpu, true), 1e6 * push_max);
-    finding_advise(f,
-                   "nvidia-smi topo -m and topo -p2p rw; turn off ACS and the IOMMU of the host, "
-                   "or use GPUs below one PCIe switch; tensor parallelism needs peer access");
+                "%s, %.1f GB/s%s; expected peer access%s, push at most %.0f us", kind_of(gpu, link),
+                1e-9 * link->bytes_per_s, push, rate, 1e6 * push_max);
+    advise_on_link(f);
 }

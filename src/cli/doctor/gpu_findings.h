@@ -14,9 +14,10 @@ void gpu_findings(struct findings *f, int i, const struct nvml_gpu *gpu);
  * show below the root tells a host without GPUs from one without a driver. check_gpus.c */
 void gpu_findings_without_library(struct findings *f, const char *root);
 
-/* Adds the link. `report` describes its ends. */
+/* Adds the link. `report` describes its ends if CUDA numbers the GPUs as NVML does, by their place
+ * on the PCI bus (has_nvml_order); else the line has CUDA's numbers. */
 void gpu_link_finding(struct findings *f, const struct osp_gpu_link *link,
-                      const struct nvml_report *report);
+                      const struct nvml_report *report, bool has_nvml_order);
 
 /* Bytes per second in one direction that copies between two such GPUs should reach; 0: unknown. */
 double gpu_link_expected(const struct nvml_gpu *gpu, bool has_peer_access);
