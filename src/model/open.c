@@ -465,7 +465,7 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     if (opt->draft != NULL && draft_files_is_open(opt->draft))
         TRY(draft_open(m, opt));
     TRY(reserve(&b));
-    if (opt->draft != NULL && draft_files_is_open(opt->draft))
+    if (draft_files_is_open(&m->draft.source)) /* draft_open() took opt->draft over */
         TRY(draft_compile(m));
     TRY(forward_program(&m->program, m, false));
     TRY(m->ops->compile(m->be, &m->program, &m->compiled));
