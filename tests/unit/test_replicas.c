@@ -335,6 +335,36 @@ static void test_all_are_down(void **state)
     finish(&f);
 }
 
+/* Requests that are on their way from a lost replica to another one end before the engine is
+ * closed. Delays from 0 let the close meet each step of the way. */
+static void test_close_ends_orphans(void **state)
+{
+    enum { N_TRIES = UNIT_IS_TSAN ? 4 : 12, DELAY_US = 50 };
+
+    (void)state;
+    for (int try = 0; try < N_TRIES; try++) {
+        struct fixture f = fixture(NULL);
+        struct osp_request *r[4];
+        struct osp_event e;
+
+        for (int i = 0; i < N; i++)
+            assert_int_equal(kill(f.pids[i], SIGSTOP), 0);
+        for (int i = 0; i < 4; i++)
+            r[i] = submit(&f, i, 8);
+        assert_int_equal(n_unfinished(&f, 0), 2);
+        for (int i = 0; i < N; i++)
+            assert_int_equal(kill(f.pids[i], SIGKILL), 0);
+        nanosleep(&(struct timespec){.tv_nsec = 1000L * DELAY_US * try}, NULL);
+        osp_engine_close(f.engine);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(osp_next_event(r[i], 0, &e), OSP_OK);
+            assert_true(e.kind == OSP_EVENT_ERROR || e.finish == OSP_FINISH_CANCELED);
+            osp_request_close(r[i]);
+        }
+        osp_model_close(f.model);
+    }
+}
+
 /* The queue's limit holds over all replicas together. */
 static void test_queue_limit(void **state)
 {
@@ -401,6 +431,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sent_again),
         cmocka_unit_test(test_sent_again_once),
         cmocka_unit_test(test_all_are_down),
+        cmocka_unit_test(test_close_ends_orphans),
         cmocka_unit_test(test_queue_limit),
         cmocka_unit_test(test_refused_combinations),
     };

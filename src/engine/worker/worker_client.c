@@ -288,7 +288,7 @@ void worker_client_engine_close(struct worker_client *r)
     }
     r->has_engine = false;
     r->engine_is_open = false;
-    while (r->is_notifying)
+    while (r->is_notifying || r->is_lost)
         (void)condition_wait(&r->changed, &r->lock, UINT64_MAX);
     pthread_mutex_unlock(&r->lock);
     worker_client_wake(r);
