@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "engine/core/engine.h"
+#include "engine/worker/replicas.h"
 
 enum { N = 2, WAIT_MS = UNIT_IS_TSAN ? 100000 : 30000, PROMPT_TOKENS = 70 };
 
@@ -335,6 +337,31 @@ static void test_all_are_down(void **state)
     finish(&f);
 }
 
+static enum osp_status submit_canceled(struct osp_engine *e, struct osp_request *r,
+                                       const struct osp_request_options *opt)
+{
+    atomic_store(&r->cancel, true);
+    return replicas_engine_ops.submit(e, r, opt);
+}
+
+/* A cancel while no replica has the request, as during the hand-over to another one. */
+static void test_canceled_before_it_has_a_slot(void **state)
+{
+    struct engine_ops ops = replicas_engine_ops;
+    struct fixture f = fixture(NULL);
+    struct heard heard;
+
+    (void)state;
+    ops.submit = submit_canceled;
+    f.engine->ops = &ops;
+    hear_all(&heard, submit(&f, 0, 3000));
+    f.engine->ops = &replicas_engine_ops;
+    assert_int_equal(heard.last.kind, OSP_EVENT_DONE);
+    assert_int_equal(heard.last.finish, OSP_FINISH_CANCELED);
+    heard_release(&heard);
+    finish(&f);
+}
+
 /* Requests that are on their way from a lost replica to another one end before the engine is
  * closed. Delays from 0 let the close meet each step of the way. */
 static void test_close_ends_orphans(void **state)
@@ -431,6 +458,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sent_again),
         cmocka_unit_test(test_sent_again_once),
         cmocka_unit_test(test_all_are_down),
+        cmocka_unit_test(test_canceled_before_it_has_a_slot),
         cmocka_unit_test(test_close_ends_orphans),
         cmocka_unit_test(test_queue_limit),
         cmocka_unit_test(test_refused_combinations),
