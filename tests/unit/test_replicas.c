@@ -82,9 +82,9 @@ static void find_workers(pid_t pids[N])
     }
 }
 
-static struct fixture fixture(const struct osp_engine_options *opt)
+static struct fixture fixture_of(struct osp_model_options model,
+                                 const struct osp_engine_options *opt)
 {
-    const struct osp_model_options model = options();
     struct fixture f;
 
     log_set_level(LOG_ERROR);
@@ -94,6 +94,11 @@ static struct fixture fixture(const struct osp_engine_options *opt)
     assert_int_equal(osp_engine_n_replicas(f.engine), N);
     find_workers(f.pids);
     return f;
+}
+
+static struct fixture fixture(const struct osp_engine_options *opt)
+{
+    return fixture_of(options(), opt);
 }
 
 static void finish(struct fixture *f)
@@ -268,30 +273,35 @@ static void test_killed_replica(void **state)
     finish(&f);
 }
 
-/* A replica that has not answered yet loses nothing: the other one answers. */
+/* A replica that has not answered yet loses nothing: the other one answers. A request that was
+ * canceled is not sent again. */
 static void test_sent_again(void **state)
 {
     struct fixture f = fixture(NULL);
     struct osp_engine_metrics metrics;
-    struct osp_request *r, *canceled;
-    struct osp_event e;
+    struct osp_request *r[3];
+    struct osp_engine_stats all;
 
     (void)state;
-    assert_int_equal(kill(f.pids[0], SIGSTOP), 0);
-    r = submit(&f, 0, 8);
-    canceled = submit(&f, 0, 8);
-    assert_int_equal(n_unfinished(&f, 0) + n_unfinished(&f, 1), 2);
-    assert_int_equal(n_unfinished(&f, 0), 1); /* the first one; the load speaks for 1 then */
-    expect_done(canceled, 0);
-    canceled = submit(&f, 2, 8);
-    osp_cancel(canceled);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(kill(f.pids[i], SIGSTOP), 0);
+    for (int i = 0; i < 3; i++) /* by turns */
+        r[i] = submit(&f, i, 8);
+    assert_int_equal(n_unfinished(&f, 0), 2);
+    osp_cancel(r[2]);
     assert_int_equal(kill(f.pids[0], SIGKILL), 0);
-    expect_done(r, 0);
-    assert_int_equal(osp_next_event(canceled, WAIT_MS, &e), OSP_OK);
-    osp_request_close(canceled);
+    expect_failure(r[2]);
+    assert_int_equal(kill(f.pids[1], SIGCONT), 0);
+    for (int i = 0; i < N; i++)
+        expect_done(r[i], 0);
     wait_for(&f, OSP_ENGINE_OK, 1);
     osp_engine_get_metrics(f.engine, &metrics);
-    assert_true(metrics.n_failed <= 1); /* the canceled one is not sent again */
+    assert_int_equal(metrics.n_failed, 1);
+    assert_int_equal(metrics.n_length, 2);
+    assert_int_equal(metrics.n_canceled, 0);
+    osp_engine_get_stats(f.engine, &all);
+    assert_int_equal(all.n_requests_done, 3);
+    assert_int_equal(stats_of(&f, 1).n_requests_done, 2);
     finish(&f);
 }
 
@@ -392,6 +402,40 @@ static void test_close_ends_orphans(void **state)
     }
 }
 
+/* The numbers that clients are told to come back by are those of the replicas that are left. */
+static void test_dead_replica(void **state)
+{
+    struct osp_model_options model = options();
+    struct fixture f;
+    struct osp_request *r[4];
+    struct osp_engine_stats all;
+    struct osp_engine_metrics metrics;
+    const uint64_t end_ns = clock_ns() + (uint64_t)WAIT_MS * 1000000u;
+
+    (void)state;
+    model.worker_restarts_max = 1;
+    f = fixture_of(model, NULL);
+    osp_engine_get_stats(f.engine, &all);
+    assert_int_equal(all.n_seqs_max, 2 * N);
+    assert_int_equal(kill(f.pids[0], SIGKILL), 0);
+    wait_for(&f, OSP_ENGINE_OK, 1);
+    find_workers(f.pids);
+    assert_int_equal(kill(f.pids[1], SIGKILL), 0); /* the youngest one: replica 0 again */
+    wait_for(&f, OSP_ENGINE_DEGRADED, 1);
+    osp_engine_get_stats(f.engine, &all);
+    assert_int_equal(all.n_seqs_max, 2);
+    for (int i = 0; i < 4; i++)
+        r[i] = submit(&f, i, 3000);
+    do {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        osp_engine_get_metrics(f.engine, &metrics);
+        assert_true(clock_ns() < end_ns);
+    } while (metrics.backlog_seconds == 0);
+    for (int i = 0; i < 4; i++)
+        osp_request_close(r[i]);
+    finish(&f);
+}
+
 /* The queue's limit holds over all replicas together. */
 static void test_queue_limit(void **state)
 {
@@ -460,6 +504,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_all_are_down),
         cmocka_unit_test(test_canceled_before_it_has_a_slot),
         cmocka_unit_test(test_close_ends_orphans),
+        cmocka_unit_test(test_dead_replica),
         cmocka_unit_test(test_queue_limit),
         cmocka_unit_test(test_refused_combinations),
     };
