@@ -273,6 +273,13 @@ def test_options(start_server):
     off = start_server(*NANO, "--kv-events-config", json.dumps({"enable_kv_cache_events": False, "endpoint": "nonsense"}))
     assert metric(off, "osprey:kv_event_batches_total") == 0
     assert off.stop() == 0
+    assert not any("kv-events-config" in line for line in off.log)
+    silent = start_server(*NANO, "--kv-events-config", json.dumps({"endpoint": f"tcp://*:{port}"}))
+    assert silent.stop() == 0
+    assert 'nothing is published without "enable_kv_cache_events": true' in "\n".join(silent.log)
+    uncached = start_server(*NANO, "--no-prefix-cache", *config(port))
+    assert uncached.stop() == 0
+    assert "with --no-prefix-cache, only requests that ask for the prefix cache" in "\n".join(uncached.log)
     for bad, why in [
         ("{", "must be a JSON object"),
         ('{"enable_kv_cache_events": 1}', "enable_kv_cache_events must be true or false"),
