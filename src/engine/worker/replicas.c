@@ -47,16 +47,18 @@ int64_t replicas_n_refused(struct replicas *all)
 
 static enum osp_status check_gpus(const struct osp_model_options *opt)
 {
-    const int n_each = opt->tensor_parallel_size > 1 ? opt->tensor_parallel_size : 1;
+    const int n_each = ranks_wanted(opt);
     const int n_wanted = replicas_wanted(opt) * n_each, n_gpus = visible_gpus();
     const struct backend_ops *ops = backend_find(opt->device);
+    char most[48] = "";
 
     if (ops == NULL || strcmp(ops->name, "cpu") == 0 || n_gpus < 0 || n_wanted <= n_gpus)
         return OSP_OK;
+    if (n_gpus >= n_each)
+        snprintf(most, sizeof most, ": at most %d replicas fit", n_gpus / n_each);
     return fail(OSP_EINVAL,
-                "data parallel size %d needs %d GPUs (%d for each replica), this process has %d: "
-                "at most %d replicas fit",
-                opt->data_parallel_size, n_wanted, n_each, n_gpus, n_gpus / n_each);
+                "data parallel size %d needs %d GPUs (%d for each replica), this process has %d%s",
+                opt->data_parallel_size, n_wanted, n_each, n_gpus, most);
 }
 
 enum osp_status replicas_check(const struct osp_model_options *opt)
@@ -163,7 +165,7 @@ static enum osp_status unavailable(struct replicas *all)
     struct osp_engine_health health;
 
     worker_client_get_health(all->client[0], &health);
-    return fail(OSP_EUNAVAILABLE, "no replica is ready: %s", health.reason);
+    return fail(OSP_EUNAVAILABLE, "all %d replicas are down; replica 0: %s", all->n, health.reason);
 }
 
 /* Takes the frame, unless it fails. A replica that fails between the choice and the submission is
@@ -310,22 +312,35 @@ out:
     return st;
 }
 
+static enum osp_status failed_replica(enum osp_status st, int i, int n)
+{
+    char why[FAIL_MESSAGE_BYTES_MAX];
+
+    snprintf(why, sizeof why, "%s", fail_message());
+    return fail(st, "replica %d of %d: %s", i, n, why);
+}
+
 /* The first one plans with its share of the memory; the others get the same sizes. */
 static enum osp_status start_others(struct replicas *all, const struct osp_model_options *opt,
                                     const struct model_text *text, const struct wire_model *made)
 {
     struct osp_model_options same = *opt;
     struct wire_model again;
-    enum osp_status st = OSP_OK;
+    enum osp_status st;
 
     worker_fix_sizes(&same, &made->plan);
-    for (int i = 1; i < all->n; i++)
-        TRY(start(all, i, &same, text));
+    for (int i = 1; i < all->n; i++) {
+        st = start(all, i, &same, text);
+        if (st != OSP_OK)
+            return failed_replica(st, i, all->n);
+    }
     same.progress = NULL;
-    for (int i = 1; i < all->n; i++)
-        TRY(worker_client_wait(all->client[i], &same, &again));
-out:
-    return st;
+    for (int i = 1; i < all->n; i++) {
+        st = worker_client_wait(all->client[i], &same, &again);
+        if (st != OSP_OK)
+            return failed_replica(st, i, all->n);
+    }
+    return OSP_OK;
 }
 
 enum osp_status replicas_open(struct replicas **out, const struct osp_model_options *opt,
