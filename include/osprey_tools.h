@@ -45,9 +45,10 @@ struct osp_validate_report {
     int64_t kv_cache_bytes, activation_bytes, total_bytes; /* serving, with these limits */
     int64_t host_available_bytes;
     int64_t device_available_bytes; /* host memory for a device that uses it */
-    int n_replicas;                 /* on a CPU, a replica plans with its share of the memory */
-    char kv_cache_dtype[16];        /* "bf16" */
-    int n_ranks;                    /* 0: the model is not divided */
+    int n_replicas;
+    bool replicas_share_memory; /* on a CPU: a replica plans with its share of the memory */
+    char kv_cache_dtype[16];    /* "bf16" */
+    int n_ranks;                /* 0: the model is not divided */
     struct osp_validate_rank ranks[OSP_RANKS_MAX];
 };
 

@@ -289,6 +289,9 @@ static enum osp_status serve(const struct serve_args *args,
     opt.engine.speculative = drafts.speculative;
     TRY(kv_events_read(&kv_events, args->kv_events));
     kv_events_set(&opt.engine, &kv_events);
+    if (kv_events.is_on && args->no_prefix_cache)
+        log_warn("--kv-events-config: with --no-prefix-cache, only requests that ask for the "
+                 "prefix cache (\"cache_prompt\": true) publish events");
     TRY(model_args_path(&path, &args->model, positional, args->quiet)); /* before clients connect */
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);

@@ -80,12 +80,11 @@ static void print_bytes(const char *text, int64_t n_bytes)
     printf("%-30s %s\n", text, format_bytes(human, (double)n_bytes));
 }
 
-/* A host's replicas share its memory; each GPU has its own. */
 static bool fits(const struct osp_validate_report *r)
 {
-    const bool is_on_host = r->device_available_bytes == r->host_available_bytes;
+    const int n_sharing = r->replicas_share_memory ? r->n_replicas : 1;
 
-    return r->total_bytes * (is_on_host ? r->n_replicas : 1) <= r->device_available_bytes;
+    return r->total_bytes * n_sharing <= r->device_available_bytes;
 }
 
 static void print_replicas(const struct osp_validate_report *r)

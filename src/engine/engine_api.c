@@ -10,9 +10,7 @@ enum {
     DRAFTS_DEFAULT = 8,
     EAGLE3_DRAFTS_DEFAULT = 3, /* published heads are trained for about as many */
     LOOKUP_MIN_DEFAULT = 3,
-    LOOKUP_MAX_DEFAULT = 16,
-    QUEUE_REQUESTS_MAX =
-        65536 /* beyond this, clients should wait: each holds its prompt's tokens */
+    LOOKUP_MAX_DEFAULT = 16
 };
 
 static_assert((int)OSP_BLOCK_TOKENS == (int)PAGE_TOKENS, "osprey.h states the size of a page");

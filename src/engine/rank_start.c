@@ -9,11 +9,6 @@
 
 enum { MODEL_BYTES_MAX = 1 << 20 }; /* of options: paths and strings */
 
-int ranks_wanted(const struct osp_model_options *opt)
-{
-    return opt->tensor_parallel_size > 1 ? opt->tensor_parallel_size : 1;
-}
-
 enum shard_rule ranks_shard_rule(const struct osp_model_options *opt)
 {
     const struct backend_ops *ops = backend_find(opt->device);

@@ -4,8 +4,6 @@
 
 #include "engine/core/model_api.h"
 
-/* The ranks that a model with these options has; 1 where it is not divided. */
-int ranks_wanted(const struct osp_model_options *opt);
 /* How the model is divided among ranks of the device. */
 enum shard_rule ranks_shard_rule(const struct osp_model_options *opt);
 /* How many of them share this host's memory and CPUs, as far as the options tell: all, if they do

@@ -8,6 +8,7 @@
 #include "engine/memory/kv_dtype.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/core/model_api.h"
+#include "engine/worker/replicas.h"
 #include "model/validate.h"
 #include "osprey_tools.h"
 #include "text/token/tokenizer.h"
@@ -90,8 +91,8 @@ static enum osp_status write_memory(struct osp_validate_report *out,
     TRY(device_memory_get(&info, opt->device, 0));
     out->host_available_bytes = info.host_bytes;
     out->device_available_bytes = info.free_bytes;
-    out->n_replicas = opt->data_parallel_size > 1 ? opt->data_parallel_size : 1;
-    if (info.gpu.total_bytes == 0) /* replicas on GPUs have memory of their own */
+    out->replicas_share_memory = info.gpu.total_bytes == 0;
+    if (out->replicas_share_memory)
         info.free_bytes /= out->n_replicas;
     TRY(plan(&p, opt, i, info.free_bytes, info.gpu.total_bytes > 0));
     out->context_tokens_max = p.context_tokens_max;
@@ -157,6 +158,17 @@ out:
     return st;
 }
 
+static enum osp_status check_replicas(struct osp_validate_report *out,
+                                      const struct osp_validate_options *opt)
+{
+    const struct osp_model_options model = {.device = opt->device,
+                                            .tensor_parallel_size = opt->tensor_parallel_size,
+                                            .data_parallel_size = opt->data_parallel_size};
+
+    out->n_replicas = replicas_wanted(&model);
+    return replicas_check(&model);
+}
+
 static enum osp_status check_tokenizer(struct osp_validate_report *out, const char *given,
                                        const struct inspection *i)
 {
@@ -196,6 +208,7 @@ enum osp_status osp_validate(const struct osp_validate_options *opt,
     TRY(inspection_read(&i, &inspect));
     write_files(out, &i);
     TRY(check_tokenizer(out, opt->tokenizer, &i));
+    TRY(check_replicas(out, opt));
     TRY(write_memory(out, opt, &i));
     TRY(write_ranks(out, opt, &i));
 out:

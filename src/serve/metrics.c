@@ -60,7 +60,7 @@ static double share(double part, double whole)
     X("osprey:backlog_seconds", "gauge",                                                           \
       "Backlog of queued work in seconds at the recent token rate; 0: not measured yet.",          \
       f->engine.backlog_seconds)                                                                   \
-    X("osprey:engine_up", "gauge", "1 while /health reports ok, else 0.",                          \
+    X("osprey:engine_up", "gauge", "1 while this replica is ok, else 0.",                          \
       f->health.state == OSP_ENGINE_OK)                                                            \
     X("osprey:engine_restarts_total", "counter", "Restarts of the engine after a device failure.", \
       f->health.n_restarts)                                                                        \

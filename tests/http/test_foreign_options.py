@@ -82,7 +82,7 @@ REFUSED = [
     ("-m gpt-oss-20b-mxfp4.gguf -c 0", "gpt-oss-20b-mxfp4.gguf: no such file"),
     ("-m MODEL --api-key-file no-such-keys.txt", "--api-key-file: no-such-keys.txt"),
     ("-m MODEL --embedding --pooling mean", "no embedding or reranking models"),
-    ("-m MODEL --rpc 192.168.88.10:50052", "one engine on one device"),
+    ("-m MODEL --rpc 192.168.88.10:50052", "with --hosts for several hosts"),
     ("-m MODEL --grammar-file json.gbnf", "grammar"),
     ("-m MODEL --spec-type eagle3", "use --model-draft FOLDER"),
     ("""MODEL --speculative-config '{"method": "mtp", "model": "x"}'""", "method mtp is not supported yet"),

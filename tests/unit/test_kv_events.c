@@ -2,10 +2,13 @@
  * of replicas, a full queue. tests/http/test_kv_events.py reads them with vLLM's libraries. */
 #include "unit.h"
 
+#include <stdatomic.h>
+
 #include "base/buf.h"
 #include "base/log.h"
 #include "engine/kv_events/kv_pack.h"
 #include "engine/kv_events/kv_publisher.h"
+#include "engine/kv_events/zmq_library.h"
 #include "engine/sched/prefix.h"
 #include "engine/sched/prefix_hash.h"
 
@@ -221,6 +224,82 @@ static void test_full_queue(void **state)
     assert_int_equal(n_batches, 0);
 }
 
+/* ---- a batch that cannot be packed ---- */
+
+static int (*real_init_size)(zmq_msg_t *m, size_t n_bytes);
+static int (*real_send)(zmq_msg_t *m, void *socket, int flags);
+static atomic_bool has_no_memory, is_cleared;
+static size_t n_payload_bytes; /* the publisher's thread alone */
+
+static int init_size(zmq_msg_t *m, size_t n_bytes)
+{
+    n_payload_bytes = n_bytes;
+    return atomic_load(&has_no_memory) ? -1 : real_init_size(m, n_bytes);
+}
+
+static int send_payload(zmq_msg_t *m, void *socket, int flags)
+{
+    const struct zmq_library *zmq;
+    struct buf b;
+
+    buf_init(&b, 1 << 20);
+    if (zmq_library_find(&zmq) == OSP_OK)
+        buf_append(&b, zmq->zmq_msg_data(m), n_payload_bytes);
+    atomic_store(&is_cleared, count(&b, "AllBlocksCleared") == 1);
+    buf_release(&b);
+    return real_send(m, socket, flags);
+}
+
+/* Takes a step with n changes, and waits until as many batches and changes are counted. */
+static void take(struct kv_publisher *p, int n, int64_t n_batches_expected,
+                 int64_t n_dropped_expected)
+{
+    const struct prefix_change change = {.kind = PREFIX_STORED, .hash = 1, .is_first = true};
+    struct prefix_log log = {.changes = NULL};
+    int64_t n_batches, n_dropped;
+
+    for (int i = 0; i < n; i++)
+        prefix_log_add(&log, &change);
+    kv_publisher_take(p, &log);
+    do
+        kv_publisher_count(p, &n_batches, &n_dropped);
+    while (n_batches < n_batches_expected || n_dropped < n_dropped_expected);
+    assert_int_equal(n_batches, n_batches_expected);
+    assert_int_equal(n_dropped, n_dropped_expected);
+}
+
+static void test_lost_batch(void **state)
+{
+    const struct osp_engine_options opt = {.kv_events_endpoint = "inproc://lost"};
+    const struct zmq_library *found;
+    struct zmq_library *zmq;
+    struct kv_publisher *p;
+
+    (void)state;
+    log_set_level(LOG_ERROR);
+    if (zmq_library_find(&found) != OSP_OK)
+        skip();
+    zmq = (struct zmq_library *)found;
+    real_init_size = zmq->zmq_msg_init_size;
+    real_send = zmq->zmq_msg_send;
+    zmq->zmq_msg_init_size = init_size;
+    zmq->zmq_msg_send = send_payload;
+    assert_int_equal(kv_publisher_open(&p, &opt, 0), OSP_OK);
+    take(p, 1, 2, 0);
+    assert_false(atomic_load(&is_cleared));
+    atomic_store(&has_no_memory, true);
+    take(p, 5, 2, 5);
+    take(p, 2, 2, 7);
+    atomic_store(&has_no_memory, false);
+    take(p, 1, 3, 7);
+    assert_true(atomic_load(&is_cleared));
+    take(p, 1, 4, 7);
+    assert_false(atomic_load(&is_cleared));
+    kv_publisher_close(p);
+    zmq->zmq_msg_init_size = real_init_size;
+    zmq->zmq_msg_send = real_send;
+}
+
 UNIT_MAIN(cmocka_unit_test(test_log), cmocka_unit_test(test_salted_log),
           cmocka_unit_test(test_pack), cmocka_unit_test(test_endpoints),
-          cmocka_unit_test(test_full_queue))
+          cmocka_unit_test(test_full_queue), cmocka_unit_test(test_lost_batch))

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "engine/core/engine.h"
+#include "engine/worker/replicas.h"
 
 enum { N = 2, WAIT_MS = UNIT_IS_TSAN ? 100000 : 30000, PROMPT_TOKENS = 70 };
 
@@ -80,9 +82,9 @@ static void find_workers(pid_t pids[N])
     }
 }
 
-static struct fixture fixture(const struct osp_engine_options *opt)
+static struct fixture fixture_of(struct osp_model_options model,
+                                 const struct osp_engine_options *opt)
 {
-    const struct osp_model_options model = options();
     struct fixture f;
 
     log_set_level(LOG_ERROR);
@@ -92,6 +94,11 @@ static struct fixture fixture(const struct osp_engine_options *opt)
     assert_int_equal(osp_engine_n_replicas(f.engine), N);
     find_workers(f.pids);
     return f;
+}
+
+static struct fixture fixture(const struct osp_engine_options *opt)
+{
+    return fixture_of(options(), opt);
 }
 
 static void finish(struct fixture *f)
@@ -266,30 +273,35 @@ static void test_killed_replica(void **state)
     finish(&f);
 }
 
-/* A replica that has not answered yet loses nothing: the other one answers. */
+/* A replica that has not answered yet loses nothing: the other one answers. A request that was
+ * canceled is not sent again. */
 static void test_sent_again(void **state)
 {
     struct fixture f = fixture(NULL);
     struct osp_engine_metrics metrics;
-    struct osp_request *r, *canceled;
-    struct osp_event e;
+    struct osp_request *r[3];
+    struct osp_engine_stats all;
 
     (void)state;
-    assert_int_equal(kill(f.pids[0], SIGSTOP), 0);
-    r = submit(&f, 0, 8);
-    canceled = submit(&f, 0, 8);
-    assert_int_equal(n_unfinished(&f, 0) + n_unfinished(&f, 1), 2);
-    assert_int_equal(n_unfinished(&f, 0), 1); /* the first one; the load speaks for 1 then */
-    expect_done(canceled, 0);
-    canceled = submit(&f, 2, 8);
-    osp_cancel(canceled);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(kill(f.pids[i], SIGSTOP), 0);
+    for (int i = 0; i < 3; i++) /* by turns */
+        r[i] = submit(&f, i, 8);
+    assert_int_equal(n_unfinished(&f, 0), 2);
+    osp_cancel(r[2]);
     assert_int_equal(kill(f.pids[0], SIGKILL), 0);
-    expect_done(r, 0);
-    assert_int_equal(osp_next_event(canceled, WAIT_MS, &e), OSP_OK);
-    osp_request_close(canceled);
+    expect_failure(r[2]);
+    assert_int_equal(kill(f.pids[1], SIGCONT), 0);
+    for (int i = 0; i < N; i++)
+        expect_done(r[i], 0);
     wait_for(&f, OSP_ENGINE_OK, 1);
     osp_engine_get_metrics(f.engine, &metrics);
-    assert_true(metrics.n_failed <= 1); /* the canceled one is not sent again */
+    assert_int_equal(metrics.n_failed, 1);
+    assert_int_equal(metrics.n_length, 2);
+    assert_int_equal(metrics.n_canceled, 0);
+    osp_engine_get_stats(f.engine, &all);
+    assert_int_equal(all.n_requests_done, 3);
+    assert_int_equal(stats_of(&f, 1).n_requests_done, 2);
     finish(&f);
 }
 
@@ -332,6 +344,95 @@ static void test_all_are_down(void **state)
     h = wait_for(&f, OSP_ENGINE_OK, N);
     assert_string_equal(h.reason, "");
     expect_done(submit(&f, 0, 4), 0);
+    finish(&f);
+}
+
+static enum osp_status submit_canceled(struct osp_engine *e, struct osp_request *r,
+                                       const struct osp_request_options *opt)
+{
+    atomic_store(&r->cancel, true);
+    return replicas_engine_ops.submit(e, r, opt);
+}
+
+/* A cancel while no replica has the request, as during the hand-over to another one. */
+static void test_canceled_before_it_has_a_slot(void **state)
+{
+    struct engine_ops ops = replicas_engine_ops;
+    struct fixture f = fixture(NULL);
+    struct heard heard;
+
+    (void)state;
+    ops.submit = submit_canceled;
+    f.engine->ops = &ops;
+    hear_all(&heard, submit(&f, 0, 3000));
+    f.engine->ops = &replicas_engine_ops;
+    assert_int_equal(heard.last.kind, OSP_EVENT_DONE);
+    assert_int_equal(heard.last.finish, OSP_FINISH_CANCELED);
+    heard_release(&heard);
+    finish(&f);
+}
+
+/* Requests that are on their way from a lost replica to another one end before the engine is
+ * closed. Delays from 0 let the close meet each step of the way. */
+static void test_close_ends_orphans(void **state)
+{
+    enum { N_TRIES = UNIT_IS_TSAN ? 4 : 12, DELAY_US = 50 };
+
+    (void)state;
+    for (int try = 0; try < N_TRIES; try++) {
+        struct fixture f = fixture(NULL);
+        struct osp_request *r[4];
+        struct osp_event e;
+
+        for (int i = 0; i < N; i++)
+            assert_int_equal(kill(f.pids[i], SIGSTOP), 0);
+        for (int i = 0; i < 4; i++)
+            r[i] = submit(&f, i, 8);
+        assert_int_equal(n_unfinished(&f, 0), 2);
+        for (int i = 0; i < N; i++)
+            assert_int_equal(kill(f.pids[i], SIGKILL), 0);
+        nanosleep(&(struct timespec){.tv_nsec = 1000L * DELAY_US * try}, NULL);
+        osp_engine_close(f.engine);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(osp_next_event(r[i], 0, &e), OSP_OK);
+            assert_true(e.kind == OSP_EVENT_ERROR || e.finish == OSP_FINISH_CANCELED);
+            osp_request_close(r[i]);
+        }
+        osp_model_close(f.model);
+    }
+}
+
+/* The numbers that clients are told to come back by are those of the replicas that are left. */
+static void test_dead_replica(void **state)
+{
+    struct osp_model_options model = options();
+    struct fixture f;
+    struct osp_request *r[4];
+    struct osp_engine_stats all;
+    struct osp_engine_metrics metrics;
+    const uint64_t end_ns = clock_ns() + (uint64_t)WAIT_MS * 1000000u;
+
+    (void)state;
+    model.worker_restarts_max = 1;
+    f = fixture_of(model, NULL);
+    osp_engine_get_stats(f.engine, &all);
+    assert_int_equal(all.n_seqs_max, 2 * N);
+    assert_int_equal(kill(f.pids[0], SIGKILL), 0);
+    wait_for(&f, OSP_ENGINE_OK, 1);
+    find_workers(f.pids);
+    assert_int_equal(kill(f.pids[1], SIGKILL), 0); /* the youngest one: replica 0 again */
+    wait_for(&f, OSP_ENGINE_DEGRADED, 1);
+    osp_engine_get_stats(f.engine, &all);
+    assert_int_equal(all.n_seqs_max, 2);
+    for (int i = 0; i < 4; i++)
+        r[i] = submit(&f, i, 3000);
+    do {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        osp_engine_get_metrics(f.engine, &metrics);
+        assert_true(clock_ns() < end_ns);
+    } while (metrics.backlog_seconds == 0);
+    for (int i = 0; i < 4; i++)
+        osp_request_close(r[i]);
     finish(&f);
 }
 
@@ -401,6 +502,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sent_again),
         cmocka_unit_test(test_sent_again_once),
         cmocka_unit_test(test_all_are_down),
+        cmocka_unit_test(test_canceled_before_it_has_a_slot),
+        cmocka_unit_test(test_close_ends_orphans),
+        cmocka_unit_test(test_dead_replica),
         cmocka_unit_test(test_queue_limit),
         cmocka_unit_test(test_refused_combinations),
     };

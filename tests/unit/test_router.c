@@ -236,6 +236,19 @@ static void test_page_table(void **state)
 
 /* ---- shares of a host ---- */
 
+static void expect_gpus(int i, int n_each, const char *expected)
+{
+    const char *const name = "CUDA_VISIBLE_DEVICES=";
+    struct replica_share share;
+
+    memset(&share, 0, sizeof share);
+    assert_int_equal(replica_share_gpus(&share, i, n_each), OSP_OK);
+    assert_ptr_equal(share.variables[0], share.visible);
+    assert_null(share.variables[1]);
+    assert_int_equal(strncmp(share.visible, name, strlen(name)), 0);
+    assert_string_equal(share.visible + strlen(name), expected);
+}
+
 static void test_shares_of_gpus(void **state)
 {
     (void)state;
@@ -245,7 +258,14 @@ static void test_shares_of_gpus(void **state)
     assert_int_equal(visible_gpus(), 1);
     setenv("CUDA_VISIBLE_DEVICES", "3,GPU-1f,0", 1);
     assert_int_equal(visible_gpus(), 3);
+    setenv("CUDA_VISIBLE_DEVICES", "3,9,GPU-1f,0", 1);
+    expect_gpus(0, 2, "3,9");
+    expect_gpus(1, 2, "GPU-1f,0");
+    expect_gpus(3, 1, "0");
+    expect_gpus(0, 4, "3,9,GPU-1f,0");
     unsetenv("CUDA_VISIBLE_DEVICES");
+    expect_gpus(1, 2, "2,3");
+    expect_gpus(11, 1, "11");
 }
 
 static void test_shares_of_cpus(void **state)

@@ -8,11 +8,11 @@
 
 #define HARMONY    "the Harmony format of gpt-oss is built in"
 #define FIXED      "osprey chooses this automatically"
-#define ONE_DEVICE "osprey keeps all weights in the memory of one device"
+#define ONE_DEVICE "osprey keeps all weights in the memory of the device"
 #define GRAPHS     "osprey captures a CUDA graph when a step size is first used"
 #define STORED     "osprey uses the weights as the checkpoint stores them"
 #define MAPPED     "osprey always maps checkpoints into memory"
-#define ONE        "osprey runs one engine on one device"
+#define DIVIDED    "osprey divides a model by --tensor-parallel-size alone"
 #define NEUTRAL    "osprey samples by temperature, top_p, top_k and min_p"
 #define DOWNLOAD                                                                                   \
     "osprey downloads from Hugging Face only; use for example -hf ggml-org/gpt-oss-20b-GGUF"
@@ -78,10 +78,11 @@ static const struct foreign_option FOREIGN[] = {
      "osprey uses the files in the checkpoint's folder"},
     {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "osprey keeps the weights loaded"},
     {"--pipeline-parallel-size,-pp,--decode-context-parallel-size,-dcp", FOREIGN_ONE, NULL,
-     "osprey runs on one device, and the whole model must fit into its memory"},
-    {"--nnodes,--ep-size,--ep,--pp-size", FOREIGN_ONE, "1", ONE},
+     DIVIDED},
+    {"--ep-size,--ep,--pp-size", FOREIGN_ONE, "1", DIVIDED},
+    {"--nnodes", FOREIGN_ONE, "1", "use serve's --hosts for ranks on several hosts, on CPUs only"},
     {"--headless", FOREIGN_NONE, REFUSED,
-     "it starts a worker of a server on several machines; " ONE},
+     "it starts a worker of a server on several machines; osprey starts ranks by --hosts"},
     {"--enable-log-outputs,--enable-log-deltas", FOREIGN_NONE, NULL,
      "the log has no prompts and no outputs"},
     {"--enable-prompt-tokens-details", FOREIGN_NONE, NULL,
@@ -91,9 +92,9 @@ static const struct foreign_option FOREIGN[] = {
      "osprey sends no traces; /metrics and the log have the times of requests"},
     {"--data-parallel-size-local,--data-parallel-backend", FOREIGN_ONE, NULL,
      "the replicas of --data-parallel-size are processes of this host"},
-    {"--all2all-backend", FOREIGN_ONE, NULL, ONE},
+    {"--all2all-backend", FOREIGN_ONE, NULL, DIVIDED},
     {"--enable-expert-parallel,--disable-custom-all-reduce,--enable-eplb,--enable-dbo",
-     FOREIGN_NONE, NULL, ONE},
+     FOREIGN_NONE, NULL, DIVIDED},
     {"--disable-log-requests,--enable-log-requests,--disable-log-stats,"
      "--disable-uvicorn-access-log,--disable-fastapi-docs,--disable-frontend-multiprocessing,"
      "--webui,--ui,--perf",
@@ -173,7 +174,10 @@ static const struct foreign_option FOREIGN[] = {
      "osprey generates text; it has no embedding or reranking models"},
     {"--mmproj,-mm,--mmproj-url", FOREIGN_ONE, REFUSED,
      "osprey supports text only, no images and audio"},
-    {"--rpc,--kv-transfer-config", FOREIGN_ONE, REFUSED, "osprey runs one engine on one device"},
+    {"--rpc", FOREIGN_ONE, REFUSED,
+     "use serve's --tensor-parallel-size with --hosts for several hosts, on CPUs only"},
+    {"--kv-transfer-config", FOREIGN_ONE, REFUSED,
+     "osprey computes a prompt and its answer on the same device"},
     {0},
 };
 

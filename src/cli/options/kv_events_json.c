@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 
 #define OPTION           "--kv-events-config"
@@ -92,6 +93,8 @@ static enum osp_status read_members(struct kv_events_options *o, json_t *root)
     enum osp_status st = OSP_OK;
 
     json_object_foreach(root, key, value) TRY(read_member(o, &is_null, key, value));
+    if (!is_null && json_object_get(root, "enable_kv_cache_events") == NULL)
+        log_warn(OPTION ": nothing is published without \"enable_kv_cache_events\": true");
     o->is_on = o->is_on && !is_null;
     if (o->endpoint == NULL)
         o->endpoint = mem_strdup(ENDPOINT_DEFAULT);

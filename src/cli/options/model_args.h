@@ -160,13 +160,13 @@ struct model_args {
     INT_ROW(T, m.options.tensor_parallel_size, "tensor-parallel-size", "-tp,--tp-size,--tp", 1,    \
             OSP_RANKS_MAX, "N",                                                                    \
             "divide the model among N processes (ranks), each with a part of every layer; the "    \
-            "output is the same; CPUs only, on GPUs one is used (default 1)")
+            "output is the same; on GPUs one process for each GPU of this host (default 1)")
 
 /* Data parallelism. */
 #define MODEL_REPLICA_ROW(T, m)                                                                    \
     INT_ROW(T, m.options.data_parallel_size, "data-parallel-size", "-dp,--dp-size,--dp", 1,        \
             OSP_REPLICAS_MAX, "N",                                                                 \
-            "run N replicas of the model behind this server, each on --tensor-parallel-size GPUs " \
+            "run N replicas of the model in one server, each on --tensor-parallel-size GPUs "      \
             "of its own or on an equal share of the CPUs; a request goes where most of its "       \
             "prompt is cached, unless that replica has much more to do (default 1)")
 

@@ -16,6 +16,9 @@ struct step_driver;
 
 struct osp_engine;
 
+/* Of queue_requests_max. Beyond this, clients should wait: each holds its prompt's tokens. */
+enum { QUEUE_REQUESTS_MAX = 65536 };
+
 /* Where an engine runs: in this process (local_engine_ops), or in a worker process
  * (worker_engine_ops of worker/worker_client.h). With a worker, only `model`, `ops` and `options`
  * are used here. One thread calls open, start, close and release in this order, without close when

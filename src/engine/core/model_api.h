@@ -101,6 +101,12 @@ void osp_model_publish_costs(struct osp_model *m);
 CHECKED enum osp_status device_memory_get(struct device_memory_info *out, const char *device,
                                           double share);
 
+/* The ranks that a model with these options has; 1 where it is not divided. */
+static inline int ranks_wanted(const struct osp_model_options *opt)
+{
+    return opt->tensor_parallel_size > 1 ? opt->tensor_parallel_size : 1;
+}
+
 /* The public tokenizer is the internal one. */
 static inline const struct tokenizer *tokenizer_of(const struct osp_tokenizer *t)
 {

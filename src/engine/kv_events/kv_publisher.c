@@ -66,6 +66,7 @@ struct kv_publisher {
 
     /* used by the thread alone */
     uint64_t sequence;
+    bool has_gap;      /* a batch could not be sent: the next one says that no block is known */
     struct kept *kept; /* (buffer_steps) a ring */
     size_t kept_first, n_kept, kept_bytes;
 };
@@ -226,30 +227,55 @@ static bool send_copy(struct kv_publisher *p, void *socket, zmq_msg_t *payload)
     return false;
 }
 
-static void publish(struct kv_publisher *p, const struct step *s)
+/* False: no memory, or too many bytes. */
+static bool pack(const struct kv_publisher *p, const struct step *s, zmq_msg_t *payload,
+                 size_t *n_bytes)
 {
     const struct kv_batch batch = {.unix_seconds = s->unix_seconds,
                                    .data_parallel_rank = p->rank,
-                                   .is_cleared = s->is_cleared,
+                                   .is_cleared = s->is_cleared || p->has_gap,
                                    .changes = s->log.changes,
                                    .n_changes = s->log.n};
-    unsigned char sequence[SEQUENCE_BYTES];
     struct buf packed;
-    zmq_msg_t payload;
+    bool is_packed;
 
     buf_init(&packed, BATCH_BYTES_MAX);
     kv_pack(&packed, &batch);
-    if (!packed.overflow && p->zmq->zmq_msg_init_size(&payload, packed.size_bytes) == 0) {
-        memcpy(p->zmq->zmq_msg_data(&payload), buf_text(&packed), packed.size_bytes);
-        put_sequence(sequence, p->sequence);
-        if (p->zmq->zmq_send(p->pub, p->topic, strlen(p->topic), ZMQ_SNDMORE) >= 0 &&
-            p->zmq->zmq_send(p->pub, sequence, sizeof sequence, ZMQ_SNDMORE) >= 0)
-            (void)send_copy(p, p->pub, &payload);
-        keep(p, &payload, packed.size_bytes);
-        p->sequence++;
-        atomic_fetch_add(&p->n_batches, 1);
-    }
+    is_packed = !packed.overflow && p->zmq->zmq_msg_init_size(payload, packed.size_bytes) == 0;
+    if (is_packed)
+        memcpy(p->zmq->zmq_msg_data(payload), buf_text(&packed), packed.size_bytes);
+    *n_bytes = packed.size_bytes;
     buf_release(&packed);
+    return is_packed;
+}
+
+static void drop_batch(struct kv_publisher *p, const struct step *s, size_t n_bytes)
+{
+    p->has_gap = true;
+    if (atomic_fetch_add(&p->n_dropped, (int64_t)s->log.n) == 0)
+        log_warn("kv events: a batch of %zu changes (%zu bytes packed, limit is %d) could not be "
+                 "packed; its changes are dropped, and the next batch says that no block is known",
+                 s->log.n, n_bytes, BATCH_BYTES_MAX);
+}
+
+static void publish(struct kv_publisher *p, const struct step *s)
+{
+    unsigned char sequence[SEQUENCE_BYTES];
+    zmq_msg_t payload;
+    size_t n_bytes;
+
+    if (!pack(p, s, &payload, &n_bytes)) {
+        drop_batch(p, s, n_bytes);
+        return;
+    }
+    p->has_gap = false;
+    put_sequence(sequence, p->sequence);
+    if (p->zmq->zmq_send(p->pub, p->topic, strlen(p->topic), ZMQ_SNDMORE) >= 0 &&
+        p->zmq->zmq_send(p->pub, sequence, sizeof sequence, ZMQ_SNDMORE) >= 0)
+        (void)send_copy(p, p->pub, &payload);
+    keep(p, &payload, n_bytes);
+    p->sequence++;
+    atomic_fetch_add(&p->n_batches, 1);
 }
 
 /* ---- replay ---- */

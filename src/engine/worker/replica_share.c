@@ -11,15 +11,11 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/topology.h"
+#include "engine/core/model_api.h"
 
 enum { CPU_LIST_BYTES_MAX = 64 << 10 };
 
 #define VISIBLE "CUDA_VISIBLE_DEVICES"
-
-static int ranks_of(const struct osp_model_options *opt)
-{
-    return opt->tensor_parallel_size > 1 ? opt->tensor_parallel_size : 1;
-}
 
 static bool is_on_cpu(const struct osp_model_options *opt)
 {
@@ -79,10 +75,8 @@ static void put_gpu(struct buf *out, int i)
     buf_printf(out, "%.*s", (int)strcspn(at, ","), at);
 }
 
-static enum osp_status share_gpus(struct replica_share *out, const struct osp_model_options *opt,
-                                  int i)
+enum osp_status replica_share_gpus(struct replica_share *out, int i, int n_each)
 {
-    const int n_each = ranks_of(opt);
     struct buf b;
     enum osp_status st = OSP_OK;
 
@@ -138,7 +132,7 @@ static char *cpus_of(int i, int n)
 
 static void share_cpus(struct replica_share *out, const struct osp_model_options *opt, int i, int n)
 {
-    const int n_each = pool_usable_cpus() / (n * ranks_of(opt));
+    const int n_each = pool_usable_cpus() / (n * ranks_wanted(opt));
 
     if (opt->cpu_affinity == NULL || strcmp(opt->cpu_affinity, "auto") == 0)
         out->cpus = cpus_of(i, n);
@@ -153,7 +147,7 @@ enum osp_status replica_share_init(struct replica_share *out, const struct osp_m
 {
     memset(out, 0, sizeof *out);
     if (!is_on_cpu(opt))
-        return share_gpus(out, opt, i);
+        return replica_share_gpus(out, i, ranks_wanted(opt));
     share_cpus(out, opt, i, n);
     return OSP_OK;
 }

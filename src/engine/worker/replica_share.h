@@ -18,6 +18,10 @@ struct replica_share {
  * neither tells (WSL has no such files). */
 int visible_gpus(void);
 
+/* Sets `visible` and `variables`: the n_each GPUs of replica i, by their names in this process's
+ * CUDA_VISIBLE_DEVICES, or else their numbers. The caller has checked that there are as many. */
+CHECKED enum osp_status replica_share_gpus(struct replica_share *out, int i, int n_each);
+
 /* Of replica i of n. The share must not move: `variables` points into it. */
 CHECKED enum osp_status replica_share_init(struct replica_share *out,
                                            const struct osp_model_options *opt, int i, int n);

@@ -7,12 +7,13 @@
 #include "backend/backend.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "engine/core/engine.h"
 #include "engine/worker/replica_share.h"
 
 enum { LOST_MAX = 1 /* a request that ends every worker must not end all of them */ };
 
 struct replicas {
-    int n;
+    int n, n_seqs_max; /* the latter of each */
     struct worker_client *client[OSP_REPLICAS_MAX];
     struct replica_share share[OSP_REPLICAS_MAX];
     struct osp_engine_options engine_options;
@@ -46,16 +47,18 @@ int64_t replicas_n_refused(struct replicas *all)
 
 static enum osp_status check_gpus(const struct osp_model_options *opt)
 {
-    const int n_each = opt->tensor_parallel_size > 1 ? opt->tensor_parallel_size : 1;
+    const int n_each = ranks_wanted(opt);
     const int n_wanted = replicas_wanted(opt) * n_each, n_gpus = visible_gpus();
     const struct backend_ops *ops = backend_find(opt->device);
+    char most[48] = "";
 
     if (ops == NULL || strcmp(ops->name, "cpu") == 0 || n_gpus < 0 || n_wanted <= n_gpus)
         return OSP_OK;
+    if (n_gpus >= n_each)
+        snprintf(most, sizeof most, ": at most %d replicas fit", n_gpus / n_each);
     return fail(OSP_EINVAL,
-                "data parallel size %d needs %d GPUs (%d for each replica), this process has %d: "
-                "at most %d replicas fit",
-                opt->data_parallel_size, n_wanted, n_each, n_gpus, n_gpus / n_each);
+                "data parallel size %d needs %d GPUs (%d for each replica), this process has %d%s",
+                opt->data_parallel_size, n_wanted, n_each, n_gpus, most);
 }
 
 enum osp_status replicas_check(const struct osp_model_options *opt)
@@ -129,15 +132,22 @@ static void read_loads(struct replicas *all, struct replica_load loads[OSP_REPLI
 static int choose(struct replicas *all, const struct replica_load *loads,
                   const struct osp_request *request, const struct route_prefix *p, int *n_cached)
 {
-    const bool is_cached = uses_cache(all, request);
     int chosen;
 
     pthread_mutex_lock(&all->lock);
-    chosen = router_choose(all->router, p, !is_cached, loads, n_cached);
-    if (chosen >= 0 && is_cached)
-        router_add(all->router, chosen, p);
+    chosen = router_choose(all->router, p, !uses_cache(all, request), loads, n_cached);
     pthread_mutex_unlock(&all->lock);
     return chosen;
+}
+
+static void add_prefix(struct replicas *all, int i, const struct osp_request *request,
+                       const struct route_prefix *p)
+{
+    if (!uses_cache(all, request))
+        return;
+    pthread_mutex_lock(&all->lock);
+    router_add(all->router, i, p);
+    pthread_mutex_unlock(&all->lock);
 }
 
 static enum osp_status check_queue_limit(struct replicas *all, int n_waiting)
@@ -155,27 +165,38 @@ static enum osp_status unavailable(struct replicas *all)
     struct osp_engine_health health;
 
     worker_client_get_health(all->client[0], &health);
-    return fail(OSP_EUNAVAILABLE, "no replica is ready: %s", health.reason);
+    return fail(OSP_EUNAVAILABLE, "all %d replicas are down; replica 0: %s", all->n, health.reason);
 }
 
-/* A replica that fails between the choice and the submission is left out of the next choice. */
-static enum osp_status submit_to_one(struct replicas *all, struct osp_request *request,
-                                     const struct osp_request_options *opt,
-                                     const struct route_prefix *p)
+/* Takes the frame, unless it fails. A replica that fails between the choice and the submission is
+ * left out of the next choice. Under the submit_lock. */
+static enum osp_status place(struct replicas *all, struct orphan *o, struct replica_load *loads,
+                             const struct route_prefix *p)
 {
-    struct replica_load loads[OSP_REPLICAS_MAX];
-    int n_waiting, n_cached, i;
+    int n_cached, i;
     enum osp_status st;
 
-    read_loads(all, loads, &n_waiting);
-    TRY(check_queue_limit(all, n_waiting));
-    while ((i = choose(all, loads, request, p, &n_cached)) >= 0) {
-        st = worker_client_submit_routed(all->client[i], request, opt, n_cached);
+    while ((i = choose(all, loads, o->request, p, &n_cached)) >= 0) {
+        st = worker_client_adopt(all->client[i], o, n_cached);
+        if (st == OSP_OK)
+            add_prefix(all, i, o->request, p);
         if (st != OSP_EUNAVAILABLE)
             return st;
         loads[i].state = REPLICA_DOWN;
     }
-    st = unavailable(all);
+    return unavailable(all);
+}
+
+static enum osp_status submit_to_one(struct replicas *all, struct orphan *o,
+                                     const struct route_prefix *p)
+{
+    struct replica_load loads[OSP_REPLICAS_MAX];
+    int n_waiting;
+    enum osp_status st;
+
+    read_loads(all, loads, &n_waiting);
+    TRY(check_queue_limit(all, n_waiting));
+    st = place(all, o, loads, p);
 out:
     return st;
 }
@@ -184,13 +205,21 @@ enum osp_status replicas_submit(struct replicas *all, struct osp_request *reques
                                 const struct osp_request_options *opt)
 {
     const struct seq *q = &request->seq;
+    struct orphan o = {.frame = NULL};
     struct route_prefix p;
     enum osp_status st;
 
     TRY(route_prefix_init(&p, request->salt, q->tokens, q->n_tokens));
-    pthread_mutex_lock(&all->submit_lock);
-    st = submit_to_one(all, request, opt, &p);
-    pthread_mutex_unlock(&all->submit_lock);
+    st = worker_client_keep(&o, request, opt);
+    if (st == OSP_OK) {
+        request->on_cancel_ctx = all;
+        request->on_cancel = canceled;
+        pthread_mutex_lock(&all->submit_lock);
+        st = submit_to_one(all, &o, &p);
+        pthread_mutex_unlock(&all->submit_lock);
+    }
+    if (st != OSP_OK)
+        free(o.frame);
     route_prefix_release(&p);
 out:
     return st;
@@ -203,7 +232,7 @@ static enum osp_status place_orphan(struct replicas *all, struct orphan *o, int 
     const struct seq *q = &o->request->seq;
     struct replica_load loads[OSP_REPLICAS_MAX];
     struct route_prefix p;
-    int n_waiting, n_cached = 0, i;
+    int n_waiting;
     enum osp_status st;
 
     if (o->n_lost++ >= LOST_MAX)
@@ -212,8 +241,7 @@ static enum osp_status place_orphan(struct replicas *all, struct orphan *o, int 
     pthread_mutex_lock(&all->submit_lock);
     read_loads(all, loads, &n_waiting);
     loads[lost].state = REPLICA_DOWN;
-    i = choose(all, loads, o->request, &p, &n_cached);
-    st = i >= 0 ? worker_client_adopt(all->client[i], o, n_cached) : unavailable(all);
+    st = place(all, o, loads, &p);
     pthread_mutex_unlock(&all->submit_lock);
     route_prefix_release(&p);
 out:
@@ -237,9 +265,11 @@ static void lost(void *ctx, int index, struct orphan *orphans, size_t n, const c
     struct replicas *all = ctx;
     size_t n_placed = 0;
 
+    pthread_mutex_lock(&all->submit_lock); /* until a submission to it is in the table */
     pthread_mutex_lock(&all->lock);
     router_clear(all->router, index);
     pthread_mutex_unlock(&all->lock);
+    pthread_mutex_unlock(&all->submit_lock);
     for (size_t i = 0; i < n; i++) {
         if (place_orphan(all, &orphans[i], index) == OSP_OK)
             n_placed++;
@@ -282,22 +312,35 @@ out:
     return st;
 }
 
+static enum osp_status failed_replica(enum osp_status st, int i, int n)
+{
+    char why[FAIL_MESSAGE_BYTES_MAX];
+
+    snprintf(why, sizeof why, "%s", fail_message());
+    return fail(st, "replica %d of %d: %s", i, n, why);
+}
+
 /* The first one plans with its share of the memory; the others get the same sizes. */
 static enum osp_status start_others(struct replicas *all, const struct osp_model_options *opt,
                                     const struct model_text *text, const struct wire_model *made)
 {
     struct osp_model_options same = *opt;
     struct wire_model again;
-    enum osp_status st = OSP_OK;
+    enum osp_status st;
 
     worker_fix_sizes(&same, &made->plan);
-    for (int i = 1; i < all->n; i++)
-        TRY(start(all, i, &same, text));
+    for (int i = 1; i < all->n; i++) {
+        st = start(all, i, &same, text);
+        if (st != OSP_OK)
+            return failed_replica(st, i, all->n);
+    }
     same.progress = NULL;
-    for (int i = 1; i < all->n; i++)
-        TRY(worker_client_wait(all->client[i], &same, &again));
-out:
-    return st;
+    for (int i = 1; i < all->n; i++) {
+        st = worker_client_wait(all->client[i], &same, &again);
+        if (st != OSP_OK)
+            return failed_replica(st, i, all->n);
+    }
+    return OSP_OK;
 }
 
 enum osp_status replicas_open(struct replicas **out, const struct osp_model_options *opt,
@@ -312,6 +355,7 @@ enum osp_status replicas_open(struct replicas **out, const struct osp_model_opti
     pthread_mutex_init(&all->lock, NULL);
     TRY(start(all, 0, opt, text));
     TRY(worker_client_wait(all->client[0], opt, made));
+    all->n_seqs_max = made->plan.n_seqs_max;
     TRY(router_new(&all->router, all->n, made->plan.n_pages[GROUP_FULL]));
     TRY(start_others(all, opt, text, made));
     *out = all;
@@ -345,14 +389,25 @@ void replicas_engine_close(struct replicas *all)
         worker_client_engine_close(all->client[i]);
 }
 
+/* The limit of new requests is checked here. A worker also has room for those that ran on replicas
+ * that were lost: they are not refused any more. */
+static int worker_queue_max(const struct replicas *all)
+{
+    const int n_max = all->engine_options.queue_requests_max + all->n * all->n_seqs_max;
+
+    return n_max < QUEUE_REQUESTS_MAX ? n_max : QUEUE_REQUESTS_MAX;
+}
+
 enum osp_status replicas_engine_open(struct replicas *all, const struct osp_engine_options *opt)
 {
+    struct osp_engine_options each = *opt;
     int n = 0;
     enum osp_status st = OSP_OK;
 
     all->engine_options = *opt;
+    each.queue_requests_max = worker_queue_max(all);
     for (; n < all->n; n++)
-        TRY(worker_client_engine_open(all->client[n], opt));
+        TRY(worker_client_engine_open(all->client[n], &each));
 out:
     while (st != OSP_OK && n-- > 0)
         worker_client_engine_close(all->client[n]);

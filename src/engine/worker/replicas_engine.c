@@ -36,18 +36,38 @@ static enum osp_status submit_to_replica(struct osp_engine *e, struct osp_reques
     return replicas_submit(e->model->replicas, r, opt);
 }
 
+/* The replicas that new requests go to: those that are ok, or all if none is. */
+static void find_serving(struct replicas *all, bool is_serving[OSP_REPLICAS_MAX])
+{
+    const int n = replicas_count(all);
+    int n_ok = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct osp_engine_health health;
+
+        worker_client_get_health(replicas_get(all, i), &health);
+        is_serving[i] = health.state == OSP_ENGINE_OK;
+        n_ok += is_serving[i];
+    }
+    for (int i = 0; i < n && n_ok == 0; i++)
+        is_serving[i] = true;
+}
+
+/* n_seqs_max is that of the replicas that serve. */
 static void get_stats(struct osp_engine *e, struct osp_engine_stats *out)
 {
     struct replicas *all = e->model->replicas;
+    bool is_serving[OSP_REPLICAS_MAX];
     struct osp_engine_stats one;
 
     memset(out, 0, sizeof *out);
+    find_serving(all, is_serving);
     for (int i = 0; i < replicas_count(all); i++) {
         worker_client_get_stats(replicas_get(all, i), &one);
         worker_add_counts(out, &one);
         out->n_running += one.n_running;
         out->n_waiting += one.n_waiting;
-        out->n_seqs_max += one.n_seqs_max;
+        out->n_seqs_max += is_serving[i] ? one.n_seqs_max : 0;
         out->pages_used += one.pages_used;
         out->pages_cached += one.pages_cached;
         out->pages_total += one.pages_total;
@@ -55,19 +75,24 @@ static void get_stats(struct osp_engine *e, struct osp_engine_stats *out)
     }
 }
 
-/* The backlog is the shortest one: that is where the next request goes. Ranks are told by replica
- * alone. */
+/* The backlog is the shortest one of those that serve: that is where the next request goes. Ranks
+ * are told by replica alone. */
 static void get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)
 {
     struct replicas *all = e->model->replicas;
+    bool is_serving[OSP_REPLICAS_MAX];
     struct osp_engine_metrics one;
+    bool is_first = true;
 
     memset(out, 0, sizeof *out);
+    find_serving(all, is_serving);
     for (int i = 0; i < replicas_count(all); i++) {
         worker_client_get_metrics(replicas_get(all, i), &one);
         worker_add_metrics(out, &one);
-        if (i == 0 || one.backlog_seconds < out->backlog_seconds)
-            out->backlog_seconds = one.backlog_seconds;
+        if (!is_serving[i] || (!is_first && one.backlog_seconds >= out->backlog_seconds))
+            continue;
+        out->backlog_seconds = one.backlog_seconds;
+        is_first = false;
     }
     out->n_refused += replicas_n_refused(all);
 }

@@ -288,7 +288,7 @@ void worker_client_engine_close(struct worker_client *r)
     }
     r->has_engine = false;
     r->engine_is_open = false;
-    while (r->is_notifying)
+    while (r->is_notifying || r->is_lost)
         (void)condition_wait(&r->changed, &r->lock, UINT64_MAX);
     pthread_mutex_unlock(&r->lock);
     worker_client_wake(r);
@@ -340,8 +340,7 @@ static enum osp_status write_submit(struct worker_client *r, const struct osp_re
     return wire_end(&r->wire);
 }
 
-/* The same, with a copy for another replica. */
-static enum osp_status keep_submit(struct orphan *out, struct osp_request *request,
+enum osp_status worker_client_keep(struct orphan *out, struct osp_request *request,
                                    const struct osp_request_options *opt)
 {
     struct wire w = {.fd = -1};
@@ -370,12 +369,16 @@ static enum osp_status send_kept(struct worker_client *r, struct orphan *o, uint
     return wire_end(&r->wire);
 }
 
+static enum osp_status check_is_open(const struct worker_client *r)
+{
+    return r->engine_is_open ? OSP_OK
+                             : fail(OSP_EUNAVAILABLE, "the engine is not ready: %s", r->reason);
+}
+
 static enum osp_status check_queue_limit(const struct worker_client *r)
 {
     int n_waiting = r->n_inflight - r->stats.n_running;
 
-    if (!r->engine_is_open)
-        return fail(OSP_EUNAVAILABLE, "the engine is not ready: %s", r->reason);
     if (n_waiting >= r->engine_options.queue_requests_max)
         return fail(OSP_EBUSY, "%d requests are waiting, limit is %d", n_waiting,
                     r->engine_options.queue_requests_max);
@@ -401,6 +404,7 @@ enum osp_status worker_client_submit(struct worker_client *r, struct osp_request
     enum osp_status st;
 
     pthread_mutex_lock(&r->lock);
+    TRY(check_is_open(r));
     st = check_queue_limit(r);
     r->n_refused += st == OSP_EBUSY;
     if (st != OSP_OK)
@@ -420,33 +424,14 @@ out:
 
 /* ---- replicas ---- */
 
-enum osp_status worker_client_submit_routed(struct worker_client *r, struct osp_request *request,
-                                            const struct osp_request_options *opt, int n_cached)
-{
-    struct orphan o;
-    enum osp_status st;
-
-    TRY(keep_submit(&o, request, opt));
-    request->on_cancel_ctx = r->owner.ctx;
-    request->on_cancel = r->owner.canceled;
-    st = worker_client_adopt(r, &o, n_cached);
-    if (st != OSP_OK)
-        free(o.frame);
-out:
-    return st;
-}
-
-/* The slot takes a reference of its own, and the frame. */
+/* The slot takes a reference of its own, and the frame. A cancel found no slot before. */
 enum osp_status worker_client_adopt(struct worker_client *r, struct orphan *o, int n_cached)
 {
     uint64_t id;
     enum osp_status st;
 
     pthread_mutex_lock(&r->lock);
-    st = check_queue_limit(r);
-    r->n_refused += st == OSP_EBUSY;
-    if (st != OSP_OK)
-        goto out;
+    TRY(check_is_open(r));
     TRY(worker_client_add(r, o->request, &id));
     st = send_kept(r, o, id);
     if (st != OSP_OK) {
@@ -455,6 +440,8 @@ enum osp_status worker_client_adopt(struct worker_client *r, struct orphan *o, i
     }
     worker_client_find(r, id)->orphan = *o;
     worker_client_set_pending(r, id, o->request->seq.n_prompt - n_cached);
+    if (atomic_load(&o->request->cancel))
+        atomic_store(&r->has_cancels, true);
 out:
     pthread_mutex_unlock(&r->lock);
     if (st == OSP_OK)

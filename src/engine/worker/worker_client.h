@@ -70,13 +70,13 @@ void worker_client_engine_close(struct worker_client *r); /* running requests ar
 CHECKED enum osp_status worker_client_submit(struct worker_client *r, struct osp_request *request,
                                              const struct osp_request_options *opt);
 
-/* The same for a request that was routed to this replica, of whose prompt n_cached tokens are
- * expected to be cached. */
-CHECKED enum osp_status worker_client_submit_routed(struct worker_client *r,
-                                                    struct osp_request *request,
-                                                    const struct osp_request_options *opt,
-                                                    int n_cached);
-/* Takes the frame of an orphan, unless it fails. The caller keeps its reference. */
+/* A request for one of several replicas, with the frame that each of them can get. Borrows the
+ * caller's reference. */
+CHECKED enum osp_status worker_client_keep(struct orphan *out, struct osp_request *request,
+                                           const struct osp_request_options *opt);
+/* Submits it to this replica, of whose prompt n_cached tokens are expected to be cached. Takes the
+ * frame, unless it fails; the caller keeps its reference. No limit of the queue: the caller has
+ * checked it when the request was new. OSP_EUNAVAILABLE: the replica is down. */
 CHECKED enum osp_status worker_client_adopt(struct worker_client *r, struct orphan *o,
                                             int n_cached);
 /* Looks for canceled requests. From any thread. */

@@ -59,7 +59,7 @@ struct worker_client {
     int64_t n_pending_tokens; /* of all requests */
     struct orphan *orphans;   /* (n_orphans) of the worker that was lost, for the owner */
     size_t n_orphans;
-    bool is_lost; /* the owner is not told yet */
+    bool is_lost; /* the owner has not placed them yet */
     struct osp_engine_stats stats,
         stats_before; /* of this process; sums over the processes before */
     struct osp_engine_metrics metrics, metrics_before; /* likewise */

@@ -409,7 +409,8 @@ static void notify(struct worker_client *r)
     pthread_cond_broadcast(&r->changed);
 }
 
-/* Other replicas may be locked meanwhile, so this one must not be. */
+/* Other replicas may be locked meanwhile, so this one must not be. Until all orphans are placed or
+ * have failed, is_lost keeps worker_client_engine_close() waiting: they are in no slot. */
 static void pass_orphans(struct worker_client *r)
 {
     struct orphan *orphans = r->orphans;
@@ -421,12 +422,13 @@ static void pass_orphans(struct worker_client *r)
     memcpy(reason, r->reason, sizeof reason);
     r->orphans = NULL;
     r->n_orphans = 0;
-    r->is_lost = false;
     pthread_mutex_unlock(&r->lock);
     r->owner.lost(r->owner.ctx, r->owner.index, orphans, n, reason);
     free(orphans);
     pthread_mutex_lock(&r->lock);
+    r->is_lost = false;
     r->has_updates = true;
+    pthread_cond_broadcast(&r->changed);
 }
 
 static void turn(struct worker_client *r)
