@@ -487,10 +487,13 @@ asan-build:
 tsan-build:
 	@$(MAKE) $(TSAN) UNIT_SRC='$(THREADED_SRC)' CHECK_SRC= test-programs
 
-.PHONY: asan
-asan: asan-build ## Build with address and undefined-behaviour sanitizers; run unit tests and check programs
-	@export CHECK_QUICK=1 UNIT_LIMIT_SCALE=5; $(MAKE) $(ASAN) units; code=$$?; \
-	    CHECK_LIMIT_S=900 $(MAKE) $(ASAN) checks && exit $$code
+.PHONY: asan asan-units asan-checks
+asan: ## Build with address and undefined-behaviour sanitizers; run unit tests and check programs
+	@$(MAKE) asan-units; code=$$?; $(MAKE) asan-checks && exit $$code
+asan-units: asan-build
+	@CHECK_QUICK=1 UNIT_LIMIT_SCALE=5 UNIT_TOGETHER=1 $(MAKE) $(ASAN) units
+asan-checks: asan-build
+	@CHECK_QUICK=1 CHECK_LIMIT_S=1800 $(MAKE) $(ASAN) checks
 
 .PHONY: tsan
 tsan: tsan-build ## Build with the thread sanitizer; run the unit tests that start threads
@@ -521,7 +524,11 @@ $(ALONE): $(ALONE_OBJ)
 alone: $(ALONE)
 check-neon: ## Cross-compile the NEON kernels and run their tests under qemu-user
 	@$(MAKE) $(NEON) alone
-	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 tests/run_units build-neon/alone/test_kernels
+	@$(MAKE) -j2 neon-units neon-stages
+.PHONY: neon-units neon-stages
+neon-units:
+	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 UNIT_JOBS=1 tests/run_units build-neon/alone/test_kernels
+neon-stages:
 	@CHECK_QUICK=1 $(NEON_RUN) build-neon/alone/check_backend cpu 2 neon-i8mm
 
 .PHONY: check-layers

@@ -67,7 +67,7 @@ static void test_hits_change_nothing(void **state)
     static const int commons[] = {63, 64, 65, 128, 129, PROMPT_TOKENS};
 
     (void)state;
-    for (size_t k = 0; k < sizeof commons / sizeof commons[0]; k += UNIT_IS_TSAN ? 4 : 1) {
+    for (size_t k = 0; k < sizeof commons / sizeof commons[0]; k += UNIT_IS_TSAN ? 6 : 1) {
         struct osp_model *model =
             fixture_model((struct osp_model_options){.context_tokens_max = 512});
         struct heard cold[N_TOGETHER], warm;
