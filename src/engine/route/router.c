@@ -63,9 +63,9 @@ void router_free(struct router *r)
     free(r);
 }
 
-/* Pages at the beginning of p that the replica has, of which the first n_least are known to be there.
- * A page is never in a table without those before it, which were used after it (router_add()) and
- * are dropped later, so the end can be found by bisection. */
+/* Pages at the beginning of p that the replica has; the first n_least are known to be there. A page
+ * is never in a table without those before it, which were used after it (router_add()) and are
+ * dropped later, so the end can be found by bisection. */
 static int n_pages_cached(const struct router *r, int replica, const struct route_prefix *p,
                           int n_least)
 {
