@@ -41,8 +41,8 @@ TABLES = {
                        routings([0, 1, 2, 4], replicas=10, workload=AGENTS, apps=10, users=400, seconds=120)
                        + routings([1, 4], replicas=100, workload=AGENTS, apps=10, users=4000, seconds=45)),
     "thousand": (["workload", "routing"], ["tokens_s_replica", *MS, "cache_hit"],
-                 routings([1, 4], replicas=1000, pages=8192, users=20000, seconds=12)
-                 + routings([1, 4], replicas=1000, pages=8192, workload=AGENTS, apps=10, users=5000, seconds=12)),
+                 routings([0, 1, 4], replicas=1000, users=160000, seconds=45)
+                 + routings([1, 4], replicas=1000, workload=AGENTS, apps=10, users=40000, seconds=45)),
     "lost": (["lost", "resend", "routing"], ["requests", "lost_requests", "resent", *MS, "cache_hit"],
              [one for lost, resend in ((0, 1), (1, 1), (1, 0), (5, 1), (5, 0))
               for one in routings([1, 4], replicas=20, users=4800, seconds=90, lost=lost, reload=20, resend=resend)]),

@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/cgroup.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
 
 enum {
-    CPUS_MAX = 1 << 20,                /* upper limit for growing the affinity mask */
-    CGROUP_FILE_BYTES_MAX = 16 * 1024, /* /proc/self/cgroup has one line for each hierarchy */
+    CPUS_MAX = 1 << 20,        /* upper limit for growing the affinity mask */
+    QUOTA_FILE_BYTES_MAX = 256 /* one or two numbers */
 };
 
 /* The calling thread's mask, to be freed with CPU_FREE(); NULL when the system does not report
@@ -57,7 +57,7 @@ static bool read_small(char **out, const char *folder, const char *name)
 {
     char *path = path_join(folder, name);
     size_t size_bytes;
-    bool ok = file_read(out, &size_bytes, path, CGROUP_FILE_BYTES_MAX) == OSP_OK;
+    bool ok = file_read(out, &size_bytes, path, QUOTA_FILE_BYTES_MAX) == OSP_OK;
 
     free(path);
     return ok;
@@ -102,85 +102,25 @@ static int quota_v1(const char *folder)
     return n;
 }
 
-/* The smallest quota of the group and its ancestors. `path` is shortened from its end on the way
- * up. Inside a container the path may not exist below root; the walk then ends at root, which is
- * the container's own group. */
-static int quota_up_to_root(const char *root, char *path, int (*quota)(const char *folder))
+static int64_t quota_of_group(const char *folder, int version)
 {
-    int least = 0;
+    const int n = version == CGROUP_V2 ? quota_v2(folder) : quota_v1(folder);
 
-    for (;;) {
-        char *folder = mem_printf("%s%s", root, path);
-        char *slash = strrchr(path, '/');
-        int n = quota(folder);
-
-        free(folder);
-        if (n > 0 && (least == 0 || n < least))
-            least = n;
-        if (!slash)
-            return least;
-        *slash = '\0';
-    }
-}
-
-static bool lists_cpu(const char *controllers, size_t n_bytes)
-{
-    char *list = mem_strndup(controllers, n_bytes);
-    char *rest = list, *name;
-    bool found = false;
-
-    while (!found && (name = strsep(&rest, ",")))
-        found = strcmp(name, "cpu") == 0;
-    free(list);
-    return found;
-}
-
-/* One line "ID:CONTROLLERS:/PATH"; an empty list of controllers means version 2. */
-static int quota_of_line(const char *root, char *line)
-{
-    char *controllers = strchr(line, ':');
-    char *path = controllers ? strchr(controllers + 1, ':') : NULL;
-    char *root_v1;
-    int n;
-
-    if (!path)
-        return 0;
-    controllers++;
-    path++;
-    if (controllers + 1 == path)
-        return quota_up_to_root(root, path, quota_v2);
-    if (!lists_cpu(controllers, (size_t)(path - 1 - controllers)))
-        return 0;
-    root_v1 = path_join(root, "cpu"); /* a link to cpu,cpuacct where the two are one hierarchy */
-    n = quota_up_to_root(root_v1, path, quota_v1);
-    free(root_v1);
-    return n;
+    return n > 0 ? n : INT64_MAX;
 }
 
 int cgroup_cpus(const char *root, const char *self_cgroup)
 {
-    char *text = mem_strdup(self_cgroup);
-    char *rest = text, *line;
-    int least = 0;
+    const int64_t least = cgroup_least(root, self_cgroup, "cpu", quota_of_group);
 
-    while ((line = strsep(&rest, "\n"))) {
-        int n = quota_of_line(root, line);
-
-        if (n > 0 && (least == 0 || n < least))
-            least = n;
-    }
-    free(text);
-    return least;
+    return least == INT64_MAX ? 0 : (int)least;
 }
 
 static int quota_cpus(void)
 {
-    char *self_cgroup;
-    int n;
+    char *self_cgroup = cgroup_read_self("");
+    const int n = self_cgroup != NULL ? cgroup_cpus("/sys/fs/cgroup", self_cgroup) : 0;
 
-    if (!read_small(&self_cgroup, "/proc/self", "cgroup"))
-        return 0;
-    n = cgroup_cpus("/sys/fs/cgroup", self_cgroup);
     free(self_cgroup);
     return n;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/tcp.h"
 
 enum {
     BACKLOG = 64,        /* connections of all ranks at once */
@@ -62,33 +63,12 @@ static void set_no_delay(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-static int port_of(int fd)
-{
-    struct sockaddr_storage a;
-    socklen_t n = sizeof a;
-
-    if (getsockname(fd, (struct sockaddr *)&a, &n) != 0)
-        return 0;
-    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-                                         : ((struct sockaddr_in *)&a)->sin_port);
-}
-
 static enum osp_status listen_at(int *out, const struct sockaddr *a, socklen_t n, const char *text)
 {
-    const int on = 1;
-    /* Non-blocking: a connection can be gone again between poll() and accept(). */
-    int fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int fd = tcp_listen(a, n, BACKLOG);
 
     if (fd < 0)
-        return fail(OSP_EUNAVAILABLE, "rank address %s: %s", text, strerror(errno));
-    if (a->sa_family != AF_UNIX)
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, a, n) != 0 || listen(fd, BACKLOG) != 0) {
-        const int error = errno;
-
-        close(fd);
-        return fail(OSP_EUNAVAILABLE, "a rank cannot listen at %s: %s", text, strerror(error));
-    }
+        return fail(OSP_EUNAVAILABLE, "a rank cannot listen at %s: %s", text, strerror(errno));
     *out = fd;
     return OSP_OK;
 }
@@ -111,7 +91,7 @@ enum osp_status rank_listen(int *out, const char *address, char actual[RANK_ADDR
     freeaddrinfo(found);
     if (st == OSP_OK)
         snprintf(actual, RANK_ADDRESS_BYTES, "%.*s:%d", (int)(strrchr(address, ':') - address),
-                 address, port_of(*out));
+                 address, tcp_port(*out));
 out:
     return st;
 }
@@ -129,7 +109,7 @@ enum osp_status rank_listen_beside(int *out, int *port, int connection)
     else
         ((struct sockaddr_in *)&a)->sin_port = 0;
     TRY(listen_at(out, (struct sockaddr *)&a, n, "the address of its connection to rank 0"));
-    *port = port_of(*out);
+    *port = tcp_port(*out);
 out:
     return st;
 }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host_memory.h"
 #include "engine/bundled.h"
-#include "engine/memory/host_memory.h"
 #include "engine/memory/kv_dtype.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/core/model_api.h"

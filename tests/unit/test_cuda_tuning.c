@@ -204,6 +204,28 @@ static void test_values(void **state)
                 ARCH_HOPPER, OSP_OK, "MARLIN is a kernel of vLLM; osprey uses mma on Hopper");
 }
 
+/* Where ranks exchange whole numbers, kernels that leave floats are refused, not replaced. */
+static void test_requests_of_ranks(void **state)
+{
+    char note[KERNEL_NOTE_BYTES];
+    struct kernel_config c;
+
+    (void)state;
+    assert_int_equal(parse(&c, (struct given){.mxfp4_backend = "simt"}, ARCH_HOPPER, note), OSP_OK);
+    assert_int_equal(kernel_config_check_ranks(&c, ARCH_HOPPER, 1), OSP_OK);
+    assert_int_equal(kernel_config_check_ranks(&c, ARCH_AMPERE, 2), OSP_OK);
+    assert_int_equal(kernel_config_check_ranks(&c, ARCH_HOPPER, 2), OSP_EUNSUPPORTED);
+    assert_non_null(strstr(fail_message(), "--mxfp4-backend simt: its kernels cannot add the sums "
+                                           "of 2 ranks on Hopper; use auto, wgmma or mma"));
+    for (int i = 0; i < 3; i++) {
+        const char *const allowed[] = {"auto", "wgmma", "mma"};
+
+        assert_int_equal(parse(&c, (struct given){.mxfp4_backend = allowed[i]}, ARCH_HOPPER, note),
+                         OSP_OK);
+        assert_int_equal(kernel_config_check_ranks(&c, ARCH_HOPPER, 8), OSP_OK);
+    }
+}
+
 /* Every row has what a help text needs, and accepts its own values. */
 static void test_option_rows(void **state)
 {
@@ -253,5 +275,5 @@ static void test_symbols_differ(void **state)
 UNIT_MAIN(cmocka_unit_test(test_one_kernel_for_everything), cmocka_unit_test(test_wishes),
           cmocka_unit_test(test_prompts), cmocka_unit_test(test_decode_rows_keep_their_order),
           cmocka_unit_test(test_tiles), cmocka_unit_test(test_values),
-          cmocka_unit_test(test_option_rows), cmocka_unit_test(test_cards),
-          cmocka_unit_test(test_symbols_differ))
+          cmocka_unit_test(test_requests_of_ranks), cmocka_unit_test(test_option_rows),
+          cmocka_unit_test(test_cards), cmocka_unit_test(test_symbols_differ))

@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 #include "checkpoint_edit.h"
+#include "base/host_file.h"
+#include "base/host_memory.h"
 #include "cli/doctor/checks.h"
 #include "cli/doctor/gpu_findings.h"
-#include "cli/doctor/host_file.h"
 #include "cli/doctor/peer_expected.h"
 
 #define GB 1000000000LL
@@ -201,6 +202,32 @@ static void test_memory_limits(void **state)
 static void limit(__rlimit_resource_t resource, rlim_t soft, rlim_t hard)
 {
     assert_int_equal(setrlimit(resource, &(struct rlimit){soft, hard}), 0);
+}
+
+/* What a group leaves is the least over its ancestors, and page cache is left. */
+static void test_memory_that_is_left(void **state)
+{
+    char *root = folder_new();
+    struct host_memory m;
+
+    (void)state;
+    host_memory_read(&m, root);
+    assert_true(m.total_bytes == INT64_MAX && m.available_bytes == INT64_MAX);
+    assert_true(m.group_limit_bytes == INT64_MAX && m.group_left_bytes == INT64_MAX);
+    put(root, "/proc/meminfo", "MemTotal:  1000 kB\nMemAvailable:  800 kB\n");
+    put(root, "/proc/self/cgroup", "0::/a/b\n");
+    put(root, "/sys/fs/cgroup/a/memory.max", "600000\n");
+    put(root, "/sys/fs/cgroup/a/memory.current", "500000\n");
+    put(root, "/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 100000\n");
+    put(root, "/sys/fs/cgroup/a/b/memory.max", "400000\n");
+    put(root, "/sys/fs/cgroup/a/b/memory.current", "50000\n");
+    host_memory_read(&m, root);
+    assert_true(m.total_bytes == 1024000 && m.available_bytes == 819200);
+    assert_true(m.group_limit_bytes == 400000 && m.group_left_bytes == 200000);
+    put(root, "/sys/fs/cgroup/a/b/memory.current", "450000\n");
+    host_memory_read(&m, root);
+    assert_true(m.group_left_bytes == 0);
+    folder_remove(root);
 }
 
 static void test_system(void **state)
@@ -711,11 +738,12 @@ static void test_expected_bandwidth(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_files), cmocka_unit_test(test_a_spark_is_good),
           cmocka_unit_test(test_memory), cmocka_unit_test(test_memory_limits),
-          cmocka_unit_test(test_system), cmocka_unit_test(test_interfaces),
-          cmocka_unit_test(test_rdma), cmocka_unit_test(test_gpu),
-          cmocka_unit_test(test_gpu_without_values), cmocka_unit_test(test_links),
-          cmocka_unit_test(test_links_of_chosen_gpus), cmocka_unit_test(test_nvml),
-          cmocka_unit_test(test_no_library), cmocka_unit_test(test_port),
-          cmocka_unit_test(test_cache), cmocka_unit_test(test_cache_to_be_created),
-          cmocka_unit_test(test_peer_address), cmocka_unit_test(test_proxies),
-          cmocka_unit_test(test_output), cmocka_unit_test(test_expected_bandwidth))
+          cmocka_unit_test(test_memory_that_is_left), cmocka_unit_test(test_system),
+          cmocka_unit_test(test_interfaces), cmocka_unit_test(test_rdma),
+          cmocka_unit_test(test_gpu), cmocka_unit_test(test_gpu_without_values),
+          cmocka_unit_test(test_links), cmocka_unit_test(test_links_of_chosen_gpus),
+          cmocka_unit_test(test_nvml), cmocka_unit_test(test_no_library),
+          cmocka_unit_test(test_port), cmocka_unit_test(test_cache),
+          cmocka_unit_test(test_cache_to_be_created), cmocka_unit_test(test_peer_address),
+          cmocka_unit_test(test_proxies), cmocka_unit_test(test_output),
+          cmocka_unit_test(test_expected_bandwidth))

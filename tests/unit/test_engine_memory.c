@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/host_memory.h"
 #include "base/memory.h"
 #include "engine/bundled.h"
-#include "engine/memory/host_memory.h"
 #include "engine/memory/kv_dtype.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/memory/memory_table.h"

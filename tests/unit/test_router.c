@@ -188,6 +188,83 @@ static void test_evicted_pages(void **state)
     router_free(f.router);
 }
 
+static int64_t cost(const struct replica_load *load, int n_uncached)
+{
+    const int n_over = load->n_unfinished + 1 - load->n_seqs_max;
+
+    return n_uncached + load->n_pending_tokens + load->n_unfinished * ROUTE_REQUEST_TOKENS +
+           (n_over > 0 ? n_over * ROUTE_WAIT_TOKENS : 0);
+}
+
+/* The rule as the header has it: every replica, from `next` on. */
+static int expected_choice(const struct fixture *f, const struct route_prefix *p, int next,
+                           int *n_cached)
+{
+    int best = -1;
+    int64_t best_cost = 0;
+
+    for (int k = 0; k < N; k++) {
+        const int i = (next + k) % N, n = router_cached(f->router, i, p);
+        const int64_t c = cost(&f->loads[i], p->n_tokens - n);
+
+        if (f->loads[i].state == REPLICA_DOWN)
+            continue;
+        if (best >= 0 && (f->loads[i].state < f->loads[best].state ||
+                          (f->loads[i].state == f->loads[best].state && c >= best_cost)))
+            continue;
+        best = i;
+        best_cost = c;
+        *n_cached = n;
+    }
+    return best;
+}
+
+static void draw_load(struct replica_load *load, uint64_t random)
+{
+    *load = (struct replica_load){.state = (enum replica_state)(random % 8 < 6   ? REPLICA_OK
+                                                                : random % 8 < 7 ? REPLICA_STUCK
+                                                                                 : REPLICA_DOWN),
+                                  .n_unfinished = (int)(random >> 8) % 6,
+                                  .n_seqs_max = 4,
+                                  .n_pending_tokens = (int64_t)(random >> 16) % 8 * 64};
+}
+
+/* Replicas that cannot be better are passed over without a count of their pages: the choice is the
+ * one of the whole rule. Prompts of the same beginning, evicted ends, loads of all kinds. */
+static void test_choice_is_that_of_the_rule(void **state)
+{
+    enum { N_PROMPTS = 12, N_TURNS = 4000 };
+    struct route_prefix p[N_PROMPTS];
+    struct fixture f = fixture();
+    uint64_t random = 1;
+    int next = 0;
+
+    (void)state;
+    for (int i = 0; i < N_PROMPTS; i++)
+        p[i] = prompt(NULL, i + 1, i % 3 * 300, 64 * (5 + 3 * i) + i);
+    for (int turn = 0; turn < N_TURNS; turn++) {
+        const struct route_prefix *one = &p[turn * 5 % N_PROMPTS];
+        int n_cached = -1, n_expected = -1, chosen, expected;
+
+        for (int i = 0; i < N; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            draw_load(&f.loads[i], random >> 20);
+        }
+        expected = expected_choice(&f, one, next, &n_expected);
+        chosen = router_choose(f.router, one, false, f.loads, &n_cached);
+        assert_int_equal(chosen, expected);
+        assert_int_equal(n_cached, n_expected);
+        if (chosen < 0)
+            continue;
+        next = (chosen + 1) % N;
+        if (turn % 3 != 0)
+            router_add(f.router, chosen, one);
+    }
+    for (int i = 0; i < N_PROMPTS; i++)
+        route_prefix_release(&p[i]);
+    router_free(f.router);
+}
+
 /* Takes it out of the list, newest first; false: it is not there. */
 static bool list_remove(uint64_t *list, int *n, uint64_t hash)
 {
@@ -218,14 +295,10 @@ static void test_page_table(void **state)
         random = random * 6364136223846793005u + 1442695040888963407u;
         hash = (random >> 33) % N_HASHES * 64;
         assert_int_equal(page_table_has(&t, hash), list_remove(list, &n, hash));
-        if ((random >> 50) % 4 == 0) {
-            page_table_remove(&t, hash);
-        } else {
-            page_table_use(&t, hash);
-            memmove(list + 1, list, (size_t)n * sizeof *list);
-            list[0] = hash;
-            n = n < SIZE ? n + 1 : SIZE; /* the oldest one leaves */
-        }
+        page_table_use(&t, hash);
+        memmove(list + 1, list, (size_t)n * sizeof *list);
+        list[0] = hash;
+        n = n < SIZE ? n + 1 : SIZE; /* the oldest one leaves */
         assert_int_equal(t.n, n);
     }
     page_table_clear(&t);
@@ -291,5 +364,5 @@ UNIT_MAIN(cmocka_unit_test(test_equals_take_turns), cmocka_unit_test(test_longes
           cmocka_unit_test(test_load_speaks_against_it), cmocka_unit_test(test_full_replica),
           cmocka_unit_test(test_uncached_requests_ignore_pages),
           cmocka_unit_test(test_stuck_and_lost_replicas), cmocka_unit_test(test_evicted_pages),
-          cmocka_unit_test(test_page_table), cmocka_unit_test(test_shares_of_gpus),
-          cmocka_unit_test(test_shares_of_cpus))
+          cmocka_unit_test(test_choice_is_that_of_the_rule), cmocka_unit_test(test_page_table),
+          cmocka_unit_test(test_shares_of_gpus), cmocka_unit_test(test_shares_of_cpus))

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/host_file.h"
 #include "base/memory.h"
 #include "cli/doctor/checks.h"
 #include "cli/doctor/gpu_findings.h"
-#include "cli/doctor/host_file.h"
 #include "osprey_tools.h"
 
 enum { PCI_DEVICES_MAX = 4096, LINKS_MAX = 16 * 15 };

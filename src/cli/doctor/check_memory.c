@@ -1,38 +1,26 @@
 /* Host memory. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/host_file.h"
+#include "base/host_memory.h"
 #include "base/memory.h"
 #include "cli/doctor/checks.h"
-#include "cli/doctor/host_file.h"
 
-#define KIB 1024
 #define GIB ((int64_t)1 << 30)
 
 enum {
-    LEAST_GIB = 2,              /* for the server itself, its caches and the bundled model */
-    AVAILABLE_PERCENT_MIN = 50, /* less means that other programs hold the memory */
-    CGROUP_FILE_BYTES_MAX = 16 << 10
+    LEAST_GIB = 2,             /* for the server itself, its caches and the bundled model */
+    AVAILABLE_PERCENT_MIN = 50 /* less means that other programs hold the memory */
 };
 
-static bool meminfo(int64_t *bytes, const char *root, const char *key)
+static void check_available(struct findings *f, const struct host_memory *m)
 {
-    int64_t kib;
-
-    if (!host_keyed(&kib, root, "/proc/meminfo", key) || kib < 0 || kib > INT64_MAX / KIB)
-        return false;
-    *bytes = kib * KIB;
-    return true;
-}
-
-static void check_available(struct findings *f, const char *root)
-{
+    const int64_t total = m->total_bytes, available = m->available_bytes;
     char total_text[16], available_text[16];
-    int64_t total = 0, available = 0;
 
-    if (!meminfo(&total, root, "MemTotal:") || !meminfo(&available, root, "MemAvailable:")) {
+    if (total == INT64_MAX || available == INT64_MAX) {
         finding_add(f, FINDING_untested, "memory", "/proc/meminfo cannot be read");
         return;
     }
@@ -51,72 +39,13 @@ static void check_available(struct findings *f, const char *root)
         finding_add(f, FINDING_good, "memory", "%s of %s available", available_text, total_text);
 }
 
-/* The smallest limit of the group at `path` below the folder and of its ancestors; INT64_MAX: none.
- * Inside a container the path may not exist; the folder itself is the container's group. */
-static int64_t smallest_limit(const char *root, const char *folder, const char *path,
-                              const char *file)
+static void check_cgroup(struct findings *f, const struct host_memory *m)
 {
-    char *at = mem_strdup(path), *slash;
-    int64_t least = INT64_MAX;
-
-    do {
-        int64_t limit;
-
-        if (host_number(&limit, root, "%s%s/%s", folder, at, file) && limit < least)
-            least = limit;
-        slash = strrchr(at, '/');
-        if (slash != NULL)
-            *slash = '\0';
-    } while (slash != NULL);
-    free(at);
-    return least;
-}
-
-/* Of version 2 ("0::/path") or of the memory controller of version 1. */
-static int64_t limit_of_line(const char *root, char *line)
-{
-    char *controllers = strchr(line, ':');
-    char *path = controllers ? strchr(controllers + 1, ':') : NULL;
-
-    if (path == NULL)
-        return INT64_MAX;
-    *path++ = '\0';
-    controllers++;
-    if (controllers[0] == '\0')
-        return smallest_limit(root, "/sys/fs/cgroup", path, "memory.max");
-    return strstr(controllers, "memory") == NULL
-               ? INT64_MAX
-               : smallest_limit(root, "/sys/fs/cgroup/memory", path, "memory.limit_in_bytes");
-}
-
-static int64_t cgroup_limit(const char *root)
-{
-    char *path = mem_printf("%s/proc/self/cgroup", root), *text, *rest, *line;
-    int64_t least = INT64_MAX;
-    size_t n_bytes;
-
-    if (file_read(&text, &n_bytes, path, CGROUP_FILE_BYTES_MAX) == OSP_OK) {
-        rest = text;
-        while ((line = strsep(&rest, "\n")) != NULL) {
-            const int64_t limit = limit_of_line(root, line);
-
-            least = limit < least ? limit : least;
-        }
-        free(text);
-    }
-    free(path);
-    return least;
-}
-
-static void check_cgroup(struct findings *f, const char *root)
-{
-    const int64_t limit = cgroup_limit(root);
-    int64_t total = INT64_MAX;
+    const int64_t limit = m->group_limit_bytes;
     char text[16];
 
-    (void)meminfo(&total, root, "MemTotal:");
     format_bytes(text, (double)limit);
-    if (limit >= total) /* version 1 writes a number near 2^63 for no limit */
+    if (limit >= m->total_bytes) /* version 1 writes a number near 2^63 for no limit */
         finding_add(f, FINDING_good, "memory limit", "the control group has none");
     else if (limit < LEAST_GIB * GIB) {
         finding_add(f, FINDING_broken, "memory limit",
@@ -127,12 +56,12 @@ static void check_cgroup(struct findings *f, const char *root)
         finding_add(f, FINDING_good, "memory limit", "the control group may use %s", text);
 }
 
-static void check_swap(struct findings *f, const char *root)
+static void check_swap(struct findings *f, const struct host_memory *m)
 {
-    int64_t total = 0, unused = 0;
+    const int64_t total = m->swap_bytes, unused = m->swap_free_bytes;
     char text[16];
 
-    if (!meminfo(&total, root, "SwapTotal:") || !meminfo(&unused, root, "SwapFree:"))
+    if (total == INT64_MAX || unused == INT64_MAX)
         return;
     format_bytes(text, (double)(total - unused));
     if (total - unused > GIB) {
@@ -188,10 +117,13 @@ static void check_numa(struct findings *f, const char *root)
 
 void check_memory(struct findings *f, const char *root)
 {
+    struct host_memory m;
+
+    host_memory_read(&m, root);
     f->group = "memory";
-    check_available(f, root);
-    check_cgroup(f, root);
-    check_swap(f, root);
+    check_available(f, &m);
+    check_cgroup(f, &m);
+    check_swap(f, &m);
     check_huge_pages(f, root);
     check_numa(f, root);
 }

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host_file.h"
 #include "base/memory.h"
 #include "cli/doctor/checks.h"
-#include "cli/doctor/host_file.h"
 
 enum {
     DEVICES_MAX = 256,

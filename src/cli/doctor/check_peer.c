@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/host_file.h"
 #include "base/memory.h"
 #include "cli/doctor/checks.h"
-#include "cli/doctor/host_file.h"
 #include "cli/doctor/peer_expected.h"
 #include "cli/doctor/peer_wire.h"
 #include "osprey.h"

@@ -6,9 +6,9 @@
 
 #include "base/cpus.h"
 #include "base/file.h"
+#include "base/host_file.h"
 #include "base/pool.h"
 #include "cli/doctor/checks.h"
-#include "cli/doctor/host_file.h"
 
 enum { FILES_MIN = 4096 }; /* one for each connection, with room for shards of a checkpoint */
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/tcp.h"
 #include "cli/doctor/peer_wire.h"
 
 enum { CONNECTIONS_MAX = 16, BACKLOG = 32 };
@@ -94,22 +95,6 @@ static void begin_connection(int fd)
     (void)pthread_detach(thread);
 }
 
-static int open_listener(const struct addrinfo *a)
-{
-    const int on = 1, off = 0;
-    const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0)
-        return -1;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (a->ai_family == AF_INET6) /* also for addresses of version 4 */
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
 /* Prefers IPv6 where no host is given, because that listener takes both. */
 static int listen_at(const struct addrinfo *found)
 {
@@ -117,21 +102,10 @@ static int listen_at(const struct addrinfo *found)
 
     for (const struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)
         if (a->ai_family == AF_INET6)
-            fd = open_listener(a);
+            fd = tcp_listen(a->ai_addr, a->ai_addrlen, BACKLOG);
     for (const struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)
-        fd = open_listener(a);
+        fd = tcp_listen(a->ai_addr, a->ai_addrlen, BACKLOG);
     return fd;
-}
-
-static int port_of(int fd)
-{
-    struct sockaddr_storage a;
-    socklen_t n = sizeof a;
-
-    if (getsockname(fd, (struct sockaddr *)&a, &n) != 0)
-        return 0;
-    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-                                         : ((struct sockaddr_in *)&a)->sin_port);
 }
 
 static void accept_until(int listener, int stop)
@@ -170,7 +144,7 @@ enum osp_status peer_listen(const char *host, int port, int stop)
                     strerror(error));
     printf("listening on port %d of %s until Ctrl-C; on the other host: osprey doctor --peer "
            "THIS-HOST:%d\n",
-           port_of(listener), host ? host : "all addresses", port_of(listener));
+           tcp_port(listener), host ? host : "all addresses", tcp_port(listener));
     fflush(stdout);
     accept_until(listener, stop);
     close(listener);

@@ -164,12 +164,15 @@ static enum osp_status select_arch(struct gpu *gpu)
 
 static enum osp_status select_kernels(struct gpu *gpu)
 {
+    const struct exchange *x = gpu->limits.exchange;
     char note[KERNEL_NOTE_BYTES];
     enum osp_status st;
 
     TRY(kernel_config_parse(&gpu->kernel_config, &gpu->limits.device_options, gpu->arch, note));
     if (note[0] != '\0')
         log_warn("%s", note);
+    TRY(kernel_config_check_ranks(&gpu->kernel_config, gpu->arch,
+                                  x != NULL ? x->shard.n_ranks : 1));
 out:
     return st;
 }

@@ -5,6 +5,8 @@
 
 #include "cuda/device/host.h"
 
+enum { ROWS_MAX = 1024 /* decode rows that kernels are looked up for */ };
+
 enum vllm_mxfp4 {
 #define VLLM_ENUM(name) VLLM_MXFP4_##name,
     VLLM_MXFP4_LIST(VLLM_ENUM)
@@ -204,6 +206,23 @@ enum osp_status kernel_config_parse(struct kernel_config *out, const struct devi
                         note));
 out:
     return st;
+}
+
+/* On Hopper ranks exchange the sums of attn_out as words, which no SIMT kernel computes. */
+enum osp_status kernel_config_check_ranks(const struct kernel_config *c, enum arch arch,
+                                          int n_ranks)
+{
+    struct tuning_key key = {
+        .stage = STAGE_attn_out, .arch = arch, .format = WEIGHTS_MXFP4, .phase = PHASE_DECODE};
+
+    for (key.n_rows = 1; n_ranks > 1 && arch == ARCH_HOPPER && key.n_rows <= ROWS_MAX;
+         key.n_rows *= 2)
+        if (kernel_texts[tuning_find(&key, &c->mxfp4)->kernel].op_class == OPCLASS_SIMT)
+            return fail(OSP_EUNSUPPORTED,
+                        "--mxfp4-backend simt: its kernels cannot add the sums of %d ranks on %s; "
+                        "use auto, wgmma or mma, or --tensor-parallel-size 1",
+                        n_ranks, arch_texts[arch]);
+    return OSP_OK;
 }
 
 struct kernel_request kernel_request_of(const struct kernel_config *c, enum stage stage,

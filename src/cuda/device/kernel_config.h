@@ -19,6 +19,11 @@ CHECKED enum osp_status kernel_config_parse(struct kernel_config *out,
                                             const struct device_options *options, enum arch arch,
                                             char note[KERNEL_NOTE_BYTES]);
 
+/* OSP_EUNSUPPORTED: decode rows of several ranks cannot use the requested kernels, which leave sums
+ * as floats where ranks exchange whole numbers (common/out_sums.h). */
+CHECKED enum osp_status kernel_config_check_ranks(const struct kernel_config *c, enum arch arch,
+                                                  int n_ranks);
+
 /* The request that applies to this stage's kernel. */
 struct kernel_request kernel_request_of(const struct kernel_config *c, enum stage stage,
                                         enum weight_format format);

@@ -125,11 +125,3 @@ void page_table_use(struct page_table *t, uint64_t hash)
         unlink_used(t, i);
     link_newest(t, i);
 }
-
-void page_table_remove(struct page_table *t, uint64_t hash)
-{
-    const int32_t i = find(t, hash);
-
-    if (i != NONE)
-        drop(t, i);
-}

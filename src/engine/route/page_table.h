@@ -29,7 +29,6 @@ void page_table_release(struct page_table *t); /* accepts a zeroed one */
 bool page_table_has(const struct page_table *t, uint64_t hash);
 /* Adds the page, or makes it the most recently used one. */
 void page_table_use(struct page_table *t, uint64_t hash);
-void page_table_remove(struct page_table *t, uint64_t hash); /* if it is there */
 void page_table_clear(struct page_table *t);
 
 #endif

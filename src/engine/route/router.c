@@ -63,14 +63,29 @@ void router_free(struct router *r)
     free(r);
 }
 
+/* Pages at the beginning of p that the replica has; the first n_least are known to be there. A page
+ * is never in a table without those before it, which were used after it (router_add()) and are
+ * dropped later, so the end can be found by bisection. */
+static int n_pages_cached(const struct router *r, int replica, const struct route_prefix *p,
+                          int n_least)
+{
+    int least = n_least, most = p->n_pages;
+
+    while (least < most) {
+        const int n = least + (most - least + 1) / 2;
+
+        if (page_table_has(&r->pages[replica], p->hashes[n - 1]))
+            least = n;
+        else
+            most = n - 1;
+    }
+    return least;
+}
+
 int router_cached(const struct router *r, int replica, const struct route_prefix *p)
 {
-    int n = 0;
-
     assert(replica >= 0 && replica < r->n_replicas);
-    while (n < p->n_pages && page_table_has(&r->pages[replica], p->hashes[n]))
-        n++;
-    return n * PAGE_TOKENS;
+    return n_pages_cached(r, replica, p, 0) * PAGE_TOKENS;
 }
 
 static int64_t cost_of(const struct replica_load *load, int n_uncached)
@@ -82,29 +97,47 @@ static int64_t cost_of(const struct replica_load *load, int n_uncached)
            (int64_t)(n_over > 0 ? n_over : 0) * ROUTE_WAIT_TOKENS;
 }
 
+struct choice {
+    enum replica_state state;
+    int64_t cost;
+    int replica, n_cached;
+};
+
+/* Whether replica i is better than the best one so far, which it then becomes. Most replicas of a
+ * large fleet are ruled out by one look-up: that of the page they would need to be better. */
+static bool is_better(const struct router *r, const struct route_prefix *p, bool is_uncached, int i,
+                      const struct replica_load *load, struct choice *best)
+{
+    const int64_t most = cost_of(load, p->n_tokens); /* if it has nothing cached */
+    const int64_t limit = load->state > best->state ? INT64_MAX : best->cost;
+    const int64_t n_needed = most < limit ? 0 : (most - limit) / PAGE_TOKENS + 1; /* pages */
+    int n = 0;
+
+    if (load->state == REPLICA_DOWN || load->state < best->state)
+        return false;
+    if (n_needed > (is_uncached ? 0 : p->n_pages) ||
+        (n_needed > 0 && !page_table_has(&r->pages[i], p->hashes[n_needed - 1])))
+        return false;
+    if (!is_uncached)
+        n = n_pages_cached(r, i, p, (int)n_needed) * PAGE_TOKENS;
+    *best = (struct choice){load->state, most - n, i, n};
+    return true;
+}
+
 int router_choose(struct router *r, const struct route_prefix *p, bool is_uncached,
                   const struct replica_load *loads, int *n_cached)
 {
-    enum replica_state best_state = REPLICA_DOWN;
-    int64_t best_cost = INT64_MAX;
-    int best = -1;
+    struct choice best = {.state = REPLICA_DOWN, .cost = INT64_MAX, .replica = -1};
 
     for (int k = 0; k < r->n_replicas; k++) {
         const int i = (r->next + k) % r->n_replicas;
-        const int n = is_uncached ? 0 : router_cached(r, i, p);
-        const int64_t cost = cost_of(&loads[i], p->n_tokens - n);
 
-        if (loads[i].state == REPLICA_DOWN || loads[i].state < best_state ||
-            (loads[i].state == best_state && cost >= best_cost))
-            continue;
-        best = i;
-        best_cost = cost;
-        best_state = loads[i].state;
-        *n_cached = n;
+        if (is_better(r, p, is_uncached, i, &loads[i], &best))
+            *n_cached = best.n_cached;
     }
-    if (best >= 0)
-        r->next = (best + 1) % r->n_replicas;
-    return best;
+    if (best.replica >= 0)
+        r->next = (best.replica + 1) % r->n_replicas;
+    return best.replica;
 }
 
 /* From the last page to the first: the end of a prompt is evicted before its beginning. */

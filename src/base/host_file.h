@@ -1,7 +1,7 @@
 /* Small files of the kernel (/proc, /sys) below a root, which tests replace by a folder of their
  * own. */
-#ifndef CLI_DOCTOR_HOST_FILE_H
-#define CLI_DOCTOR_HOST_FILE_H
+#ifndef BASE_HOST_FILE_H
+#define BASE_HOST_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "cli/doctor/host_file.h"
+#include "base/host_file.h"
 
 #include <dirent.h>
 #include <stdarg.h>
