@@ -2,7 +2,12 @@
  * of replicas, a full queue. tests/http/test_kv_events.py reads them with vLLM's libraries. */
 #include "unit.h"
 
+#include <poll.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/log.h"
@@ -300,6 +305,85 @@ static void test_lost_batch(void **state)
     zmq->zmq_msg_send = real_send;
 }
 
+/* ---- clients ---- */
+
+enum { CLIENT_MS = 20000 };
+
+/* An endpoint that no other test has: a Unix socket without a file. */
+static const char *own_endpoint(const char *name)
+{
+    static char endpoint[64];
+
+    snprintf(endpoint, sizeof endpoint, "ipc://@osprey-test-%s-%d", name, (int)getpid());
+    return endpoint;
+}
+
+static void receive_bytes(int fd, char *out, size_t n_bytes)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    ssize_t n;
+
+    for (; n_bytes > 0; out += n, n_bytes -= (size_t)n) {
+        assert_int_equal(poll(&p, 1, CLIENT_MS), 1);
+        n = recv(fd, out, n_bytes, 0);
+        assert_true(n > 0);
+    }
+}
+
+/* Connects and greets as a subscriber does (ZMTP 3.0, without security). */
+static int connect_subscriber(const char *endpoint)
+{
+    static const char ready[] = "\4\31\5READY\13Socket-Type\0\0\0\3SUB";
+    const char *name = endpoint + strlen("ipc://@");
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    char greeting[64] = {(char)0xff, [9] = 0x7f, 3}, answer[64 + 2], rest[255];
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(greeting + 12, "NULL", 4);
+    memcpy(a.sun_path + 1, name, strlen(name));
+    assert_int_equal(
+        connect(fd, (struct sockaddr *)&a,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))),
+        0);
+    assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    assert_int_equal(send(fd, ready, sizeof ready - 1, MSG_NOSIGNAL), sizeof ready - 1);
+    receive_bytes(fd, answer, sizeof answer); /* and its READY */
+    receive_bytes(fd, rest, (unsigned char)answer[65]);
+    return fd;
+}
+
+static struct kv_publisher *open_publisher(const char *endpoint, const char *replay_endpoint)
+{
+    const struct osp_engine_options opt = {.kv_events_endpoint = endpoint,
+                                           .kv_events_replay_endpoint = replay_endpoint};
+    const struct zmq_library *zmq;
+    struct kv_publisher *p;
+
+    log_set_level(LOG_ERROR);
+    if (zmq_library_find(&zmq) != OSP_OK)
+        skip();
+    assert_int_equal(kv_publisher_open(&p, &opt, 0), OSP_OK);
+    return p;
+}
+
+/* A subscriber that begins a subscription of 256 MiB is dropped before it has sent it. */
+static void test_huge_subscription(void **state)
+{
+    static const char head[] = "\2\0\0\0\0\20\0\0\0";
+    const char *endpoint = own_endpoint("huge");
+    struct kv_publisher *p = open_publisher(endpoint, NULL);
+    struct pollfd closed = {.fd = connect_subscriber(endpoint), .events = POLLIN};
+    char byte;
+
+    (void)state;
+    assert_int_equal(send(closed.fd, head, sizeof head - 1, MSG_NOSIGNAL), sizeof head - 1);
+    assert_int_equal(poll(&closed, 1, CLIENT_MS), 1);
+    assert_true(recv(closed.fd, &byte, 1, 0) <= 0);
+    close(closed.fd);
+    kv_publisher_close(p);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_log), cmocka_unit_test(test_salted_log),
           cmocka_unit_test(test_pack), cmocka_unit_test(test_endpoints),
-          cmocka_unit_test(test_full_queue), cmocka_unit_test(test_lost_batch))
+          cmocka_unit_test(test_full_queue), cmocka_unit_test(test_lost_batch),
+          cmocka_unit_test(test_huge_subscription))

@@ -28,7 +28,8 @@ enum {
     SEQUENCE_BYTES = 8,
     IDENTITY_BYTES_MAX = 256, /* of a client, as libzmq assigns it */
     REQUEST_BYTES_MAX = 64,   /* of a replay request; libzmq drops clients that send more */
-    TOPIC_BYTES_MAX = 1024
+    TOPIC_BYTES_MAX = 1024,
+    SUBSCRIPTION_BYTES_MAX = TOPIC_BYTES_MAX + 512 /* or of a greeting, with an identity */
 };
 static const char NO_SEQUENCE[SEQUENCE_BYTES] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
@@ -134,7 +135,9 @@ static void set_int(const struct kv_publisher *p, void *socket, int option, int 
     (void)p->zmq->zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-static void *new_socket(const struct kv_publisher *p, int type, int hwm)
+/* libzmq keeps all of a message until its end has come: it drops clients that send more than
+ * received_bytes_max. */
+static void *new_socket(const struct kv_publisher *p, int type, int hwm, int64_t received_bytes_max)
 {
     void *socket = p->zmq->zmq_socket(p->context, type);
 
@@ -143,6 +146,8 @@ static void *new_socket(const struct kv_publisher *p, int type, int hwm)
     set_int(p, socket, ZMQ_SNDHWM, hwm);
     set_int(p, socket, ZMQ_LINGER, 0);
     set_int(p, socket, ZMQ_IPV6, 1);
+    (void)p->zmq->zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &received_bytes_max,
+                                 sizeof received_bytes_max);
     return socket;
 }
 
@@ -150,7 +155,7 @@ static enum osp_status open_pub(struct kv_publisher *p)
 {
     const bool binds = is_bound(p->endpoint);
 
-    p->pub = new_socket(p, ZMQ_PUB, p->hwm);
+    p->pub = new_socket(p, ZMQ_PUB, p->hwm, SUBSCRIPTION_BYTES_MAX);
     if (p->pub == NULL)
         return zmq_failed(p, "open a socket for", p->endpoint);
     if ((binds ? p->zmq->zmq_bind(p->pub, p->endpoint)
@@ -162,14 +167,11 @@ static enum osp_status open_pub(struct kv_publisher *p)
 /* A client that does not read gets as much as is kept, and is then left out. */
 static enum osp_status open_replay(struct kv_publisher *p)
 {
-    const int64_t n_bytes_max = REQUEST_BYTES_MAX;
-
     if (p->replay_endpoint == NULL)
         return OSP_OK;
-    p->replay = new_socket(p, ZMQ_ROUTER, p->buffer_steps + 2);
+    p->replay = new_socket(p, ZMQ_ROUTER, p->buffer_steps + 2, REQUEST_BYTES_MAX);
     if (p->replay == NULL)
         return zmq_failed(p, "open a socket for", p->replay_endpoint);
-    (void)p->zmq->zmq_setsockopt(p->replay, ZMQ_MAXMSGSIZE, &n_bytes_max, sizeof n_bytes_max);
     set_int(p, p->replay, ZMQ_ROUTER_MANDATORY, 1);
     if (p->zmq->zmq_bind(p->replay, p->replay_endpoint) != 0)
         return zmq_failed(p, "bind", p->replay_endpoint);
