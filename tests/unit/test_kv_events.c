@@ -383,7 +383,33 @@ static void test_huge_subscription(void **state)
     kv_publisher_close(p);
 }
 
+/* A replay is also for clients that name themselves, with the longest name that ZeroMQ allows. */
+static void test_named_client(void **state)
+{
+    static const char sequence[8] = {0};
+    const char *endpoint = own_endpoint("named");
+    struct kv_publisher *p = open_publisher("inproc://named", endpoint);
+    const struct zmq_library *zmq;
+    void *context, *socket;
+    char name[255];
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    assert_int_equal(zmq_library_find(&zmq), OSP_OK);
+    context = zmq->zmq_ctx_new();
+    socket = zmq->zmq_socket(context, ZMQ_DEALER);
+    assert_int_equal(zmq->zmq_setsockopt(socket, ZMQ_ROUTING_ID, name, sizeof name), 0);
+    assert_int_equal(zmq->zmq_connect(socket, endpoint), 0);
+    assert_int_equal(zmq->zmq_send(socket, "", 0, ZMQ_SNDMORE), 0);
+    assert_int_equal(zmq->zmq_send(socket, sequence, sizeof sequence, 0), sizeof sequence);
+    assert_int_equal(
+        zmq->zmq_poll(&(zmq_pollitem_t){.socket = socket, .events = ZMQ_POLLIN}, 1, CLIENT_MS), 1);
+    (void)zmq->zmq_close(socket);
+    (void)zmq->zmq_ctx_term(context);
+    kv_publisher_close(p);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_log), cmocka_unit_test(test_salted_log),
           cmocka_unit_test(test_pack), cmocka_unit_test(test_endpoints),
           cmocka_unit_test(test_full_queue), cmocka_unit_test(test_lost_batch),
-          cmocka_unit_test(test_huge_subscription))
+          cmocka_unit_test(test_huge_subscription), cmocka_unit_test(test_named_client))

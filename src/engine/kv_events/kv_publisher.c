@@ -26,10 +26,11 @@ enum {
     BUFFER_BYTES_MAX = 256 << 20, /* of packed batches that can be sent again */
     BATCH_BYTES_MAX = 256 << 20,  /* of one: the pages of a step, with their tokens */
     SEQUENCE_BYTES = 8,
-    IDENTITY_BYTES_MAX = 256, /* of a client, as libzmq assigns it */
-    REQUEST_BYTES_MAX = 64,   /* of a replay request; libzmq drops clients that send more */
+    IDENTITY_BYTES_MAX = 256, /* of a client, as it says or libzmq assigns it */
+    REQUEST_BYTES_MAX = 64,   /* of a frame of a replay request: more is not valid */
+    GREETING_BYTES_MAX = 512, /* of a client: its kind, an identity, what it says of itself */
     TOPIC_BYTES_MAX = 1024,
-    SUBSCRIPTION_BYTES_MAX = TOPIC_BYTES_MAX + 512 /* or of a greeting, with an identity */
+    SUBSCRIPTION_BYTES_MAX = TOPIC_BYTES_MAX + GREETING_BYTES_MAX
 };
 static const char NO_SEQUENCE[SEQUENCE_BYTES] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
@@ -169,7 +170,7 @@ static enum osp_status open_replay(struct kv_publisher *p)
 {
     if (p->replay_endpoint == NULL)
         return OSP_OK;
-    p->replay = new_socket(p, ZMQ_ROUTER, p->buffer_steps + 2, REQUEST_BYTES_MAX);
+    p->replay = new_socket(p, ZMQ_ROUTER, p->buffer_steps + 2, GREETING_BYTES_MAX);
     if (p->replay == NULL)
         return zmq_failed(p, "open a socket for", p->replay_endpoint);
     set_int(p, p->replay, ZMQ_ROUTER_MANDATORY, 1);
