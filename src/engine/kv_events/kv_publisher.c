@@ -382,14 +382,16 @@ static void free_step(struct step *s)
     free(s);
 }
 
-/* Until something is queued or asked for. */
+/* Until something is queued or asked for. The PUB socket never has input; but libzmq releases what
+ * it has of subscribers that are gone only in calls for that socket, and this is one. */
 static void wait_for_work(struct kv_publisher *p)
 {
     zmq_pollitem_t items[] = {{.fd = p->wake[0], .events = ZMQ_POLLIN},
+                              {.socket = p->pub, .events = ZMQ_POLLIN},
                               {.socket = p->replay, .events = ZMQ_POLLIN}};
     char block[64];
 
-    (void)p->zmq->zmq_poll(items, p->replay != NULL ? 2 : 1, -1);
+    (void)p->zmq->zmq_poll(items, p->replay != NULL ? 3 : 2, -1);
     while (read(p->wake[0], block, sizeof block) > 0)
         continue;
 }
