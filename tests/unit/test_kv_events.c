@@ -385,29 +385,88 @@ static void test_huge_subscription(void **state)
     kv_publisher_close(p);
 }
 
+struct client {
+    const struct zmq_library *zmq;
+    void *context, *socket;
+};
+
+/* Of a replay endpoint, with a name of n_name bytes; 0: none. */
+static struct client connect_client(const char *endpoint, size_t n_name)
+{
+    struct client c;
+    char name[255];
+
+    memset(name, 'n', sizeof name);
+    assert_int_equal(zmq_library_find(&c.zmq), OSP_OK);
+    c.context = c.zmq->zmq_ctx_new();
+    c.socket = c.zmq->zmq_socket(c.context, ZMQ_DEALER);
+    if (n_name > 0)
+        assert_int_equal(c.zmq->zmq_setsockopt(c.socket, ZMQ_ROUTING_ID, name, n_name), 0);
+    assert_int_equal(c.zmq->zmq_connect(c.socket, endpoint), 0);
+    return c;
+}
+
+static void ask(const struct client *c, size_t n_sequence)
+{
+    static const char sequence[9] = {0};
+
+    assert_int_equal(c->zmq->zmq_send(c->socket, "", 0, ZMQ_SNDMORE), 0);
+    assert_int_equal(c->zmq->zmq_send(c->socket, sequence, n_sequence, 0), n_sequence);
+}
+
+static void expect_answer(const struct client *c)
+{
+    zmq_pollitem_t item = {.socket = c->socket, .events = ZMQ_POLLIN};
+
+    assert_int_equal(c->zmq->zmq_poll(&item, 1, CLIENT_MS), 1);
+}
+
+static void close_client(const struct client *c)
+{
+    (void)c->zmq->zmq_close(c->socket);
+    (void)c->zmq->zmq_ctx_term(c->context);
+}
+
 /* A replay is also for clients that name themselves, with the longest name that ZeroMQ allows. */
 static void test_named_client(void **state)
 {
-    static const char sequence[8] = {0};
     const char *endpoint = own_endpoint("named");
     struct kv_publisher *p = open_publisher("inproc://named", endpoint);
-    const struct zmq_library *zmq;
-    void *context, *socket;
-    char name[255];
+    const struct client c = connect_client(endpoint, 255);
 
     (void)state;
-    memset(name, 'n', sizeof name);
-    assert_int_equal(zmq_library_find(&zmq), OSP_OK);
-    context = zmq->zmq_ctx_new();
-    socket = zmq->zmq_socket(context, ZMQ_DEALER);
-    assert_int_equal(zmq->zmq_setsockopt(socket, ZMQ_ROUTING_ID, name, sizeof name), 0);
-    assert_int_equal(zmq->zmq_connect(socket, endpoint), 0);
-    assert_int_equal(zmq->zmq_send(socket, "", 0, ZMQ_SNDMORE), 0);
-    assert_int_equal(zmq->zmq_send(socket, sequence, sizeof sequence, 0), sizeof sequence);
-    assert_int_equal(
-        zmq->zmq_poll(&(zmq_pollitem_t){.socket = socket, .events = ZMQ_POLLIN}, 1, CLIENT_MS), 1);
-    (void)zmq->zmq_close(socket);
-    (void)zmq->zmq_ctx_term(context);
+    ask(&c, 8);
+    expect_answer(&c);
+    close_client(&c);
+    kv_publisher_close(p);
+}
+
+/* Invalid requests do not fill the log. */
+static void test_bad_requests(void **state)
+{
+    enum { N = 500, BYTES_MAX = 1000 };
+    const char *endpoint = own_endpoint("bad");
+    struct kv_publisher *p = open_publisher("inproc://bad", endpoint);
+    const struct client c = connect_client(endpoint, 0);
+    const int before = dup(STDERR_FILENO);
+    char text[BYTES_MAX] = "";
+    FILE *log = tmpfile();
+
+    (void)state;
+    log_set_level(LOG_WARN);
+    assert_non_null(log);
+    assert_true(dup2(fileno(log), STDERR_FILENO) >= 0);
+    for (int i = 0; i < N; i++)
+        ask(&c, 9);
+    ask(&c, 8);
+    expect_answer(&c); /* to the last one */
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    rewind(log);
+    assert_true(fread(text, 1, sizeof text, log) < sizeof text);
+    assert_non_null(strstr(text, "with frames of 0 and 9 bytes, expected an empty frame"));
+    fclose(log);
+    close_client(&c);
     kv_publisher_close(p);
 }
 
@@ -436,4 +495,4 @@ UNIT_MAIN(cmocka_unit_test(test_log), cmocka_unit_test(test_salted_log),
           cmocka_unit_test(test_pack), cmocka_unit_test(test_endpoints),
           cmocka_unit_test(test_full_queue), cmocka_unit_test(test_lost_batch),
           cmocka_unit_test(test_huge_subscription), cmocka_unit_test(test_named_client),
-          cmocka_unit_test(test_former_subscribers))
+          cmocka_unit_test(test_bad_requests), cmocka_unit_test(test_former_subscribers))

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ enum {
     SEQUENCE_BYTES = 8,
     IDENTITY_BYTES_MAX = 256, /* of a client, as it says or libzmq assigns it */
     REQUEST_BYTES_MAX = 64,   /* of a frame of a replay request: more is not valid */
+    BAD_LOG_S = 10,           /* between two lines of the log about invalid requests */
     GREETING_BYTES_MAX = 512, /* of a client: its kind, an identity, what it says of itself */
     TOPIC_BYTES_MAX = 1024,
     SUBSCRIPTION_BYTES_MAX = TOPIC_BYTES_MAX + GREETING_BYTES_MAX
@@ -71,6 +73,8 @@ struct kv_publisher {
     bool has_gap;      /* a batch could not be sent: the next one says that no block is known */
     struct kept *kept; /* (buffer_steps) a ring */
     size_t kept_first, n_kept, kept_bytes;
+    int64_t n_bad; /* invalid replay requests since the last line of the log about one */
+    uint64_t bad_logged_ns;
 };
 
 /* ---- endpoints ---- */
@@ -303,6 +307,25 @@ struct replay_request {
     uint64_t sequence;
 };
 
+/* Anyone can send them at any rate. */
+static void log_bad_request(struct kv_publisher *p, int n_frames, const int n_bytes[3])
+{
+    const uint64_t now_ns = clock_ns();
+    char found[64];
+
+    p->n_bad++;
+    if (p->bad_logged_ns != 0 && now_ns - p->bad_logged_ns < (uint64_t)BAD_LOG_S * 1000000000u)
+        return;
+    snprintf(found, sizeof found, "%d frames", n_frames);
+    if (n_frames == 2)
+        snprintf(found, sizeof found, "frames of %d and %d bytes", n_bytes[1], n_bytes[2]);
+    log_warn("kv events: %lld invalid replay requests, the last one with %s, expected an empty "
+             "frame and a sequence number of 8 bytes",
+             (long long)p->n_bad, found);
+    p->n_bad = 0;
+    p->bad_logged_ns = now_ns;
+}
+
 /* Frames: who, nothing, 8 bytes. False: no request, or not a valid one. */
 static bool read_request(struct kv_publisher *p, struct replay_request *out)
 {
@@ -319,9 +342,7 @@ static bool read_request(struct kv_publisher *p, struct replay_request *out)
             n[n_frames] = n_bytes;
     }
     if (n_frames != 2 || n[0] > IDENTITY_BYTES_MAX || n[1] != 0 || n[2] != SEQUENCE_BYTES) {
-        log_warn("kv events: a replay request with %d frames, the last of %d bytes, expected an "
-                 "empty frame and a sequence number of 8 bytes",
-                 n_frames, n[2]);
+        log_bad_request(p, n_frames, n);
         return false;
     }
     out->sequence = 0;
