@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,9 +27,12 @@ enum {
     BUFFER_BYTES_MAX = 256 << 20, /* of packed batches that can be sent again */
     BATCH_BYTES_MAX = 256 << 20,  /* of one: the pages of a step, with their tokens */
     SEQUENCE_BYTES = 8,
-    IDENTITY_BYTES_MAX = 256, /* of a client, as libzmq assigns it */
-    REQUEST_BYTES_MAX = 64,   /* of a replay request; libzmq drops clients that send more */
-    TOPIC_BYTES_MAX = 1024
+    IDENTITY_BYTES_MAX = 256, /* of a client, as it says or libzmq assigns it */
+    REQUEST_BYTES_MAX = 64,   /* of a frame of a replay request: more is not valid */
+    BAD_LOG_S = 10,           /* between two lines of the log about invalid requests */
+    GREETING_BYTES_MAX = 512, /* of a client: its kind, an identity, what it says of itself */
+    TOPIC_BYTES_MAX = 1024,
+    SUBSCRIPTION_BYTES_MAX = TOPIC_BYTES_MAX + GREETING_BYTES_MAX
 };
 static const char NO_SEQUENCE[SEQUENCE_BYTES] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
@@ -69,6 +73,8 @@ struct kv_publisher {
     bool has_gap;      /* a batch could not be sent: the next one says that no block is known */
     struct kept *kept; /* (buffer_steps) a ring */
     size_t kept_first, n_kept, kept_bytes;
+    int64_t n_bad; /* invalid replay requests since the last line of the log about one */
+    uint64_t bad_logged_ns;
 };
 
 /* ---- endpoints ---- */
@@ -134,7 +140,9 @@ static void set_int(const struct kv_publisher *p, void *socket, int option, int 
     (void)p->zmq->zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-static void *new_socket(const struct kv_publisher *p, int type, int hwm)
+/* libzmq keeps all of a message until its end has come: it drops clients that send more than
+ * received_bytes_max. */
+static void *new_socket(const struct kv_publisher *p, int type, int hwm, int64_t received_bytes_max)
 {
     void *socket = p->zmq->zmq_socket(p->context, type);
 
@@ -143,6 +151,8 @@ static void *new_socket(const struct kv_publisher *p, int type, int hwm)
     set_int(p, socket, ZMQ_SNDHWM, hwm);
     set_int(p, socket, ZMQ_LINGER, 0);
     set_int(p, socket, ZMQ_IPV6, 1);
+    (void)p->zmq->zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &received_bytes_max,
+                                 sizeof received_bytes_max);
     return socket;
 }
 
@@ -150,7 +160,7 @@ static enum osp_status open_pub(struct kv_publisher *p)
 {
     const bool binds = is_bound(p->endpoint);
 
-    p->pub = new_socket(p, ZMQ_PUB, p->hwm);
+    p->pub = new_socket(p, ZMQ_PUB, p->hwm, SUBSCRIPTION_BYTES_MAX);
     if (p->pub == NULL)
         return zmq_failed(p, "open a socket for", p->endpoint);
     if ((binds ? p->zmq->zmq_bind(p->pub, p->endpoint)
@@ -162,14 +172,11 @@ static enum osp_status open_pub(struct kv_publisher *p)
 /* A client that does not read gets as much as is kept, and is then left out. */
 static enum osp_status open_replay(struct kv_publisher *p)
 {
-    const int64_t n_bytes_max = REQUEST_BYTES_MAX;
-
     if (p->replay_endpoint == NULL)
         return OSP_OK;
-    p->replay = new_socket(p, ZMQ_ROUTER, p->buffer_steps + 2);
+    p->replay = new_socket(p, ZMQ_ROUTER, p->buffer_steps + 2, GREETING_BYTES_MAX);
     if (p->replay == NULL)
         return zmq_failed(p, "open a socket for", p->replay_endpoint);
-    (void)p->zmq->zmq_setsockopt(p->replay, ZMQ_MAXMSGSIZE, &n_bytes_max, sizeof n_bytes_max);
     set_int(p, p->replay, ZMQ_ROUTER_MANDATORY, 1);
     if (p->zmq->zmq_bind(p->replay, p->replay_endpoint) != 0)
         return zmq_failed(p, "bind", p->replay_endpoint);
@@ -300,6 +307,25 @@ struct replay_request {
     uint64_t sequence;
 };
 
+/* Anyone can send them at any rate. */
+static void log_bad_request(struct kv_publisher *p, int n_frames, const int n_bytes[3])
+{
+    const uint64_t now_ns = clock_ns();
+    char found[64];
+
+    p->n_bad++;
+    if (p->bad_logged_ns != 0 && now_ns - p->bad_logged_ns < (uint64_t)BAD_LOG_S * 1000000000u)
+        return;
+    snprintf(found, sizeof found, "%d frames", n_frames);
+    if (n_frames == 2)
+        snprintf(found, sizeof found, "frames of %d and %d bytes", n_bytes[1], n_bytes[2]);
+    log_warn("kv events: %lld invalid replay requests, the last one with %s, expected an empty "
+             "frame and a sequence number of 8 bytes",
+             (long long)p->n_bad, found);
+    p->n_bad = 0;
+    p->bad_logged_ns = now_ns;
+}
+
 /* Frames: who, nothing, 8 bytes. False: no request, or not a valid one. */
 static bool read_request(struct kv_publisher *p, struct replay_request *out)
 {
@@ -316,9 +342,7 @@ static bool read_request(struct kv_publisher *p, struct replay_request *out)
             n[n_frames] = n_bytes;
     }
     if (n_frames != 2 || n[0] > IDENTITY_BYTES_MAX || n[1] != 0 || n[2] != SEQUENCE_BYTES) {
-        log_warn("kv events: a replay request with %d frames, the last of %d bytes, expected an "
-                 "empty frame and a sequence number of 8 bytes",
-                 n_frames, n[2]);
+        log_bad_request(p, n_frames, n);
         return false;
     }
     out->sequence = 0;
@@ -379,14 +403,16 @@ static void free_step(struct step *s)
     free(s);
 }
 
-/* Until something is queued or asked for. */
+/* Until something is queued or asked for. The PUB socket never has input; but libzmq releases what
+ * it has of subscribers that are gone only in calls for that socket, and this is one. */
 static void wait_for_work(struct kv_publisher *p)
 {
     zmq_pollitem_t items[] = {{.fd = p->wake[0], .events = ZMQ_POLLIN},
+                              {.socket = p->pub, .events = ZMQ_POLLIN},
                               {.socket = p->replay, .events = ZMQ_POLLIN}};
     char block[64];
 
-    (void)p->zmq->zmq_poll(items, p->replay != NULL ? 2 : 1, -1);
+    (void)p->zmq->zmq_poll(items, p->replay != NULL ? 3 : 2, -1);
     while (read(p->wake[0], block, sizeof block) > 0)
         continue;
 }
