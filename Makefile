@@ -437,7 +437,7 @@ bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer and ti
 	@$(VENV)/bin/python bench/tokenizer_speed.py
 
 .PHONY: test
-test: setup ## Set up, build, and run every test: "N passed, N failed" (less than 30 minutes on 2 cores)
+test: setup ## Set up, build, and run every test: "N passed, N failed" (30 to 40 minutes on 2 cores)
 	@MAKE='$(MAKE)' tests/run_all
 
 # Browser tests: they need the distribution's chromium, and have a Python environment of their own.
@@ -606,7 +606,7 @@ $(COMPAT_VENV)-clients/stamp: tests/compat/clients/requirements.txt build/setup/
 	@touch $@
 
 .PHONY: test-compat
-test-compat: build $(CHECKS) $(COMPAT_VENV)/stamp $(COMPAT_VENV)-clients/stamp ## Optional: third-party suites and clients (an hour; SUITES=DIR: see docs/compat.md)
+test-compat: build $(CHECKS) $(COMPAT_VENV)/stamp $(COMPAT_VENV)-clients/stamp ## Optional: third-party suites and clients (40 minutes; SUITES=DIR: see docs/compat.md)
 	@$(COMPAT_VENV)/bin/python -m pytest -rs -p no:cacheprovider -p no:asyncio --timeout 7200 \
 	    tests/compat --ignore tests/compat/clients
 	@$(COMPAT_VENV)-clients/bin/python -m pytest -rs -p no:cacheprovider --timeout 300 \

@@ -8,7 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = ROOT / "build" / "osprey"
 LOGS = {"docs/speed-log.md", "docs/security-findings.md"}  # dated: they name files of their day
-PAGES = [path for pattern in ("*.md", "docs/*.md", "bench/*.md", "tools/*/*.md", "models/*/*.md")
+PAGES = [path for pattern in ("*.md", "docs/*.md", "bench/*.md", "deploy/*.md", "tools/*/*.md", "models/*/*.md")
          for path in sorted(ROOT.glob(pattern)) if path.relative_to(ROOT).as_posix() not in LOGS]
 # paths of other projects, and files that a command of the page writes
 ELSEWHERE = {"models/gpt_oss.py", "src/models/openai-moe-iswa.cpp", "tools/server/", "bench/results/peers.json",
@@ -18,6 +18,13 @@ TOPS = "src|tests|tools|docs|bench|include|examples|models"
 
 def names(paths):
     return [path.relative_to(ROOT).as_posix() for path in paths]
+
+
+def anchors(page):
+    """Those that GitHub and other Markdown viewers make of headings."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    headings = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line) for line in re.findall(r"^#+ (.*)$", text, re.M)]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def exists(path):
@@ -33,6 +40,17 @@ def exists(path):
 def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_links_lead_to_headings(page):
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text())
+    missing = []
+    for link, anchor in links:
+        target = page.parent / link if link else page
+        if "://" not in link and target.suffix == ".md" and anchor not in anchors(target):
+            missing.append(f"{link}#{anchor}")
     assert not missing
 
 
