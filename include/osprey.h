@@ -66,14 +66,15 @@ struct osp_model_options {
     /* Maximum of prompt + answer of one request. 0: the model's own maximum, reduced so that the
      * cache fits in memory. */
     int context_tokens_max;
-    int n_seqs_max;         /* sequences that run concurrently; 0: 8 */
-    int n_batch_tokens_max; /* rows of one step; 0: 512 */
+    int n_seqs_max; /* sequences that run concurrently; 0: 8 */
+    /* Rows of one step. 0: 512; on a GPU 2,048, or 16 for each of n_seqs_max, up to 8,192. */
+    int n_batch_tokens_max;
     /* Rows of one step for draft tokens, all sequences together; 0: 16, which serve requests with a
      * prediction; negative: none. Each needs memory for one row of logits. */
     int n_draft_rows_max;
-    /* Folder of an Eagle3 draft head for this model; "dummy": of a model with generated weights, a
-     * generated head with the shape of NVIDIA's v3; NULL: none. Used by
-     * engines with OSP_DRAFTS_EAGLE3. "bundled": the head of the bundled osprey-nano. */
+    /* Folder of an Eagle3 draft head for this model, which engines with OSP_DRAFTS_EAGLE3 use.
+     * "bundled": the head of the bundled osprey-nano; "dummy", for a model with generated weights:
+     * a generated head with the shape of NVIDIA's v3. NULL: none. Not with several ranks. */
     const char *draft_model;
     /* Of its BF16 matrices, when it is loaded: "mxfp4", "none"; NULL: MXFP4 if mxfp4_layers has
      * qkv, as the model's. */
@@ -96,8 +97,8 @@ struct osp_model_options {
     int dummy_layers;          /* layers of the shape; 0: all */
     osp_progress_fn *progress; /* called while loading; may be NULL */
     void *progress_ctx;
-    /* ISA of the CPU: "ref", "avx2", "avx-vnni", "avx512" or "neon"; NULL: the best that this
-     * machine supports. */
+    /* ISA of the CPU: "ref", "avx2", "avx-vnni", "avx512", "amx", "neon" or "neon-i8mm"; NULL: the
+     * best that this machine supports. */
     const char *cpu_features;
     /* CPUs that the compute threads are bound to: "off", "cores", "nodes" (memory nodes), or a list
      * such as "0-7,16". NULL or "auto": to cores if there is a thread for each core, so that two
@@ -106,7 +107,8 @@ struct osp_model_options {
     const char *cpu_affinity;
     /* Data type of the KV cache: "f32", "bf16" (or "bfloat16"), "fp8" ("fp8_e4m3", with a scale for
      * each token and head), "int16" (with the same scales, CPUs only). NULL or "auto": int16 on
-     * "avx2" and "avx-vnni", f32 on "ref", bf16 on all other ISAs and on CUDA devices. */
+     * "avx2", "avx-vnni", "avx512" and "amx", f32 on "ref", bf16 on "neon" and "neon-i8mm" and on
+     * CUDA devices. */
     const char *kv_cache_dtype;
     /* Data type of the activations of prefill rows that are multiplied by MXFP4 weights. "bf16": 16
      * bits, in the format of the device. "mxfp8": 8 bits with a scale for every 32 values, on
@@ -119,7 +121,7 @@ struct osp_model_options {
     const char *mxfp4_backend, *attention_backend, *moe_tile;
     bool enforce_eager; /* no CUDA graphs: every kernel is launched individually */
     /* Fraction of the GPU memory for weights, activations and KV cache together; 0: all free
-     * memory. */
+     * memory but a sixteenth. */
     double gpu_memory_utilization;
     /* "on": model and engine run in a child process, which this process restarts after a failure. A
      * device that fails ends its requests, but not the program. The program must call
@@ -129,12 +131,12 @@ struct osp_model_options {
     int worker_restarts_max; /* within ten minutes, after which the engine stays dead; 0: 10 */
     /* The worker is killed after this time without a message; 0: 4000, with several ranks 500. */
     int worker_silence_ms;
-    /* Tensor parallelism: the model is divided among so many processes (ranks). The worker is rank
-     * 0, whatever `worker` is; see docs/ranks.md. A number that does not fit the model is refused
-     * with those that do. 0: 1. */
+    /* Tensor parallelism: the model is divided among so many processes (ranks), on CPUs, or a GPU
+     * each. The worker is rank 0, whatever `worker` is; see docs/ranks.md. A number that does not
+     * fit the model is refused with those that do. 0: 1. */
     int tensor_parallel_size;
     /* Hosts of the ranks, separated by commas, this one first: mpirun starts the ranks of others
-     * over ssh. NULL: all ranks on this host. */
+     * over ssh. With several hosts ranks compute on CPUs. NULL: all ranks on this host. */
     const char *rank_hosts;
     /* "HOST:PORT" at which rank 0 waits for ranks that something else starts (osp_rank_get()).
      * NULL: they are started by mpirun. */
@@ -179,8 +181,8 @@ OSP_API int osp_worker_main(int argc, char **argv);
 struct osp_rank {
     int rank, n_ranks;
     const char *started_by; /* "srun"; NULL: none of them */
-    const char *address;    /* of rank 0: "HOST:PORT"; "": the variables do not tell */
-    int n_local;            /* ranks on this host; 0: the variables do not tell */
+    const char *address;    /* of rank 0: "HOST:PORT"; "": unknown */
+    int n_local;            /* ranks on this host; 0: unknown */
 };
 /* OSP_EINVAL: the variables make no sense. The strings are valid until the thread's next call. */
 OSP_API enum osp_status osp_rank_get(struct osp_rank *out);
