@@ -124,7 +124,7 @@ static const struct option_row OPTIONS[] = {
         T, target_itl_ms, "target-itl", NULL, 1, OSP_TARGET_ITL_MS_MAX, "MS",
         "longest time between two tokens of an answer, in ms, that is planned while other "
         "prompts are computed; more gives more throughput (default: 100, or four times a decode "
-        "step)"),
+        "step if that is longer)"),
     TEXT_ROW(T, kv_events, "kv-events-config", NULL, "JSON",
              "publish over ZeroMQ which blocks of the prefix cache come and go, for routers: "
              "{\"enable_kv_cache_events\": true, \"endpoint\": \"tcp://*:5557\", "
@@ -326,7 +326,8 @@ static enum osp_status run_as_rank(struct serve_args *args, bool *is_rank)
         return fail(OSP_EINVAL, "--hosts: %s has started the ranks already", rank.started_by);
     if (rank.address[0] == '\0')
         return fail(OSP_EINVAL,
-                    "%s does not tell where rank 0 is: set MASTER_ADDR to its host name",
+                    "the variables of %s do not have the address of rank 0: set MASTER_ADDR to its "
+                    "host name",
                     rank.started_by);
     opt->rank_address = mem_strdup(rank.address);
     opt->local_ranks = rank.n_local;
@@ -363,8 +364,10 @@ static const struct command_example EXAMPLES[] = {
     {"osprey serve", "serve the bundled model on http://127.0.0.1:8000"},
     {"osprey serve openai/gpt-oss-20b --pull", "download a model if it is not there, and serve it"},
     {"osprey serve gpt-oss-20b --port 8080 -c 32768 -np 4", "serve a checkpoint, with limits"},
-    {"osprey serve gpt-oss-120b --tensor-parallel-size 2 --hosts a,b",
-     "divide a model among two hosts"},
+    {"osprey serve gpt-oss-120b --tensor-parallel-size 2 --device cuda",
+     "divide a model among two GPUs of this host"},
+    {"osprey serve gpt-oss-120b --tensor-parallel-size 2 --hosts a,b --device cpu",
+     "divide a model among the CPUs of two hosts"},
     {"osprey serve gpt-oss-20b --data-parallel-size 2", "two replicas on two GPUs"},
     {"OSPREY_API_KEY=secret osprey serve --host 0.0.0.0", "serve the network, with an API key"},
     {NULL, NULL},

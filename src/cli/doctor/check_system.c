@@ -72,7 +72,7 @@ static void check_files(struct findings *f)
                     (unsigned long long)limit.rlim_max);
 }
 
-/* Nothing of osprey locks memory: a limit of it is told for other programs. */
+/* osprey locks no memory; the limit is printed for other programs. */
 static void check_locked(struct findings *f)
 {
     struct rlimit limit;

@@ -11,7 +11,7 @@
 void gpu_findings(struct findings *f, int i, const struct nvml_gpu *gpu);
 
 /* Where NVML is not there: this thread's failure message says why. What the PCI bus and the kernel
- * show below the root tells a host without GPUs from one without a driver. check_gpus.c */
+ * show below the root distinguishes a host without GPUs from one without a driver. check_gpus.c */
 void gpu_findings_without_library(struct findings *f, const char *root);
 
 /* Adds the link. `report` describes its ends if CUDA numbers the GPUs as NVML does, by their place

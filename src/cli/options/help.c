@@ -53,9 +53,9 @@ void help_program(FILE *out)
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "    %-12s%s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     put_examples(out, EXAMPLES);
-    fputs("\nMODEL is a folder with a checkpoint, or the name of a model on Hugging Face (osprey "
-          "help "
-          "pull).\nThe default is osprey-nano, a small model that comes with osprey.\n"
+    fputs("\nMODEL is a folder with a checkpoint, a GGUF file, or the name of a model on Hugging "
+          "Face\n(osprey help pull). The default is osprey-nano, a small model that comes with "
+          "osprey.\n"
           "\"osprey COMMAND --help\" describes a command.\n",
           out);
 }

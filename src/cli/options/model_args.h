@@ -68,7 +68,7 @@ struct model_args {
         INT_ROW(T, m.options.n_batch_tokens_max, "max-num-batched-tokens",                         \
                 "-b,--batch-size,--chunked-prefill-size", 1, 65536, "TOKENS",                      \
                 "maximum number of tokens in one step, prefill and decode "                        \
-                "together (default 512)"),                                                         \
+                "together (default 512; on a GPU 2048, or 16 for each of --max-num-seqs)"),        \
         TEXT_ROW(T, m.options.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                      \
                  "data type of the KV cache: f32, bf16, fp8, or on CPUs int16 (default auto: "     \
                  "int16 with the ISAs avx2 to amx, f32 with ref, otherwise bf16)"),                \
@@ -92,8 +92,8 @@ struct model_args {
                  "CPUs such as 0-7,16; off: do not bind; auto: cores if there is a thread for "    \
                  "each, otherwise nodes if there are several (default auto)"),                     \
         TEXT_ROW(T, m.options.cpu_features, "cpu-features", NULL, "ISA",                           \
-                 "ISA of the CPU kernels: ref, avx2, avx-vnni, avx512, amx or neon (default: "     \
-                 "the best that this CPU has)"),                                                   \
+                 "ISA of the CPU kernels: ref, avx2, avx-vnni, avx512, amx, neon or neon-i8mm "    \
+                 "(default: the best that this CPU has)"),                                         \
         BYTES_ROW(T, m.options.kv_cache_bytes, "kv-cache-memory", "--kv-cache-memory-bytes", 0,    \
                   1e15,                                                                            \
                   "size of the KV cache, such as 512M or 8G (default: planned from "               \
@@ -113,7 +113,7 @@ struct model_args {
         FLOAT_ROW(T, m.gpu_memory_utilization, "gpu-memory-utilization", "--mem-fraction-static",  \
                   0.01, 1, "SHARE",                                                                \
                   "share of the GPU's memory for weights, activations and KV cache together "      \
-                  "(default: all that is free)"),                                                  \
+                  "(default: all that is free but a sixteenth)"),                                  \
         FLAG_ROW(T, m.options.no_sinks, "no-sinks", NULL, "same as --attention-sinks off")
 
 /* Generated weights instead of a checkpoint, for measurements. */
@@ -140,7 +140,7 @@ struct model_args {
                  "an Eagle3 draft head of the model, as of --speculative-config (default: none)"), \
         INT_ROW(T, m.drafts.tokens_max, "draft-max", "--draft,--draft-n", 1, OSP_DRAFTS_MAX, "N",  \
                 "num_speculative_tokens of --speculative-config: the most draft tokens of a "      \
-                "request in one step (default 8)"),                                                \
+                "request in one step (default 8, with a draft head 3)"),                           \
         INT_ROW(T, m.drafts.tokens_min, "draft-min", "--draft-n-min", 1, OSP_DRAFTS_MAX, "N",      \
                 "shorter drafts are not verified (default 1)")
 
@@ -159,8 +159,9 @@ struct model_args {
 #define MODEL_RANK_SIZE_ROW(T, m)                                                                  \
     INT_ROW(T, m.options.tensor_parallel_size, "tensor-parallel-size", "-tp,--tp-size,--tp", 1,    \
             OSP_RANKS_MAX, "N",                                                                    \
-            "divide the model among N processes (ranks), each with a part of every layer; the "    \
-            "output is the same; on GPUs one process for each GPU of this host (default 1)")
+            "divide the model among N processes (ranks), each with a part of every layer: on "     \
+            "the GPUs of this host, one for each, or on CPUs, where the output is the same for "   \
+            "any N (default 1)")
 
 /* Data parallelism. */
 #define MODEL_REPLICA_ROW(T, m)                                                                    \
