@@ -11,9 +11,9 @@ enum { RANK_PORT_DEFAULT = 29500 }; /* as in torchrun */
 
 struct rank_env {
     int rank, n_ranks;
-    int n_local;                      /* ranks on this host; 0: the variables do not tell */
+    int n_local;                      /* ranks on this host; 0: unknown */
     const char *started_by;           /* "mpirun" */
-    char address[RANK_ADDRESS_BYTES]; /* of rank 0; "": the variables do not tell */
+    char address[RANK_ADDRESS_BYTES]; /* of rank 0; "": unknown */
 };
 
 typedef const char *rank_getenv_fn(void *ctx, const char *name);

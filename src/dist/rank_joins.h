@@ -1,6 +1,6 @@
-/* Connections to a rank's listener, until they have said which rank they are. They wait side by
- * side, so that one that says nothing holds up nobody. One that is none of a rank's is logged and
- * closed: the address may be reachable by others. */
+/* Connections to a rank's listener, until each has sent which rank it is. All are read at the same
+ * time, so that a silent one does not delay the others. A connection that is not a rank's is logged
+ * and closed: other programs may reach the address. */
 #ifndef DIST_RANK_JOINS_H
 #define DIST_RANK_JOINS_H
 

@@ -1,7 +1,7 @@
 /* Rank 0 of a model that is divided among several processes. It starts the other ranks, or waits
- * for them, opens the exchange, tells them what to run, and watches them: a rank that ends or is
- * silent is a fault, with its name, that ends every wait at once. After a fault the leader is of no
- * use: close it and start again.
+ * for them, opens the exchange, sends them the steps to run, and watches them: a rank that ends or
+ * is silent is a fault, with its name, which ends every wait at once. After a fault the leader can
+ * only be closed.
  *
  * One thread calls these functions; a thread of its own starts mpirun and exchanges heartbeats. */
 #ifndef DIST_RANK_LEADER_H

@@ -1,5 +1,5 @@
-/* What rank 0 (rank_leader.h) and the other ranks (rank_member.h) tell each other when they start,
- * and what both measure. */
+/* The messages that rank 0 (rank_leader.h) and the other ranks (rank_member.h) exchange when they
+ * start, and the counters of both. */
 #ifndef DIST_RANK_PROTOCOL_H
 #define DIST_RANK_PROTOCOL_H
 

@@ -1,6 +1,6 @@
 /* Swaps over TCP: a socket between each two ranks. A piece is sent to all others while theirs are
  * received, so that no two ranks wait for each other with full buffers. A piece begins with its
- * number and length, which shows ranks that do not run the same steps. */
+ * number and length, by which ranks that run different steps are detected. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>

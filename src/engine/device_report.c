@@ -15,10 +15,11 @@
 static enum osp_status claim(struct osp_model *m)
 {
     if (m->is_in_worker)
-        return fail(OSP_EUNSUPPORTED, "%s is in a worker process: its device cannot be asked",
+        return fail(OSP_EUNSUPPORTED, "%s is in a worker process: its device cannot be queried",
                     m->name);
     if (atomic_exchange(&m->claimed, true))
-        return fail(OSP_EINVAL, "%s has an engine: its device cannot be asked meanwhile", m->name);
+        return fail(OSP_EINVAL, "%s has an engine, which uses the device: close the engine first",
+                    m->name);
     return OSP_OK;
 }
 

@@ -6,13 +6,12 @@
 
 /* How the model is divided among ranks of the device. */
 enum shard_rule ranks_shard_rule(const struct osp_model_options *opt);
-/* How many of them share this host's memory and CPUs, as far as the options tell: all, if they do
- * not. */
+/* How many ranks share this host's memory and CPUs, by the options; all, if these do not say. */
 int ranks_on_this_host(const struct osp_model_options *opt);
 /* Compute threads of each: the option, or an equal share of this host's CPUs. */
 int ranks_threads(const struct osp_model_options *opt, int n_local);
 
-/* Starts m->ranks, and tells them to open the model with m's plan. fingerprint: of the files. */
+/* Starts m->ranks, which open the model with m's plan. fingerprint: of the files. */
 CHECKED enum osp_status ranks_start(struct osp_model *m, const struct osp_model_options *opt,
                                     uint64_t fingerprint);
 

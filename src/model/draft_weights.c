@@ -229,7 +229,7 @@ static bool are_offsets(const struct st_tensor *t, const struct st_tensor *t2d)
     return true;
 }
 
-/* d2t has offsets (target id = i + d2t[i]) or the target's ids themselves. Where t2d does not tell:
+/* d2t has offsets (target id = i + d2t[i]) or the target's ids themselves. Where t2d fits both:
  * offsets stay the same over a run of neighbouring ids, target ids rise with each i. */
 static bool has_target_ids(const struct draft_binder *b, const struct st_tensor *t)
 {

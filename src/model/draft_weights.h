@@ -41,8 +41,8 @@ struct draft_weights {
     int64_t data_bytes; /* of all tensors that are used */
 };
 
-/* Points the slots into the checkpoint's mapping, and sets config->n_states where only fc tells
- * it. */
+/* Points the slots into the checkpoint's mapping, and sets config->n_states where only the shape of
+ * fc determines it. */
 CHECKED enum osp_status draft_weights_bind(struct draft_weights *out, const struct checkpoint *c,
                                            struct draft_config *config,
                                            const struct gptoss_config *target);

@@ -231,7 +231,7 @@ static void test_what_does_not_fit_is_refused(void **state)
     assert_refused((struct memory_request){.n_seqs_max = -1}, 64 * GB, OSP_EINVAL,
                    "n_seqs_max is -1");
     assert_refused((struct memory_request){.n_seqs_max = 8, .n_batch_tokens_max = 4}, 64 * GB,
-                   OSP_EINVAL, "at least n_seqs_max, 8");
+                   OSP_EINVAL, "at least --max-num-seqs, which is 8");
 }
 
 /* ---- advice ---- */

@@ -218,7 +218,7 @@ static void test_retry_times(void **state)
     assert_int_equal(hub_retry_ms(r, 1), 50000);
     r->headers.retry_after_s = 7;
     assert_int_equal(hub_retry_ms(r, 1), 7000);
-    r->headers.retry_after_s = HUB_PATIENCE_S + 1;
+    r->headers.retry_after_s = HUB_RETRY_AFTER_MAX_S + 1;
     assert_int_equal(hub_retry_ms(r, 1), -1);
     free(r);
 }

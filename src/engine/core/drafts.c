@@ -109,7 +109,7 @@ static void propose_replay(struct request_drafts *d, const struct seq *q)
     d->n_replay = replay->ops->propose(replay, q->tokens, q->n_tokens, d->replay, OSP_DRAFTS_MAX);
 }
 
-/* The first drafter that has at least tokens_min drafts proposes; the others keep up. */
+/* The first drafter that has at least tokens_min drafts proposes; the others are updated. */
 static void propose(const struct engine_drafts *e, struct request_drafts *d, const struct seq *q)
 {
     int32_t tokens[DRAFTS_MAX];

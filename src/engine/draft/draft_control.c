@@ -9,8 +9,8 @@ static const double BALANCE_STEPS_MAX = 4; /* steps without drafts that earlier 
 static const double HEAD_NS_MAX = 1e8;     /* that gains of the head may pay for later */
 static const int64_t STEPS_KNOWN = 4096; /* a class not measured for so many steps is tried again */
 static const double TRY_GAIN_MIN = 0.1;  /* tokens, of all, that a trial must promise */
-static const double CHOICE_GAIN_MIN = 1.04; /* below it the measured times do not tell */
-static const double PROBABILITY_MIN = 0.02; /* of a draft worth a thought */
+static const double CHOICE_GAIN_MIN = 1.04; /* below it: noise of the measured times */
+static const double PROBABILITY_MIN = 0.02; /* of a draft that is considered */
 enum {
     BASELINE_STEPS = 128 /* after so many steps with drafts one without measures the others' gain */
 };

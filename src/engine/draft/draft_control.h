@@ -4,14 +4,13 @@
  * A step with S sequences and r draft rows gives S + E tokens, E = the sum of the probabilities
  * that each draft and all before it are right, and takes T(S + r). Drafts are added, the likeliest
  * first, as long as (S + E) / T(S + r) grows beyond S / T(S). What a draft model takes to make them
- * is added to T. So the load decides, too: with many
- * sequences a row costs more than it gives.
+ * is added to T. So the load decides, too: with many sequences a row costs more than it gives.
  *
  * The bound. Every step with drafts is compared with what its tokens would have cost without: the
  * difference goes to a balance, to which every step adds DRAFT_LOSS_SHARE of its time. Below zero
  * there are no drafts, and gains of earlier steps count for a few steps' time only. So whatever the
- * drafts are, they cost at most that share, and a few steps. A
- * number of rows that was not measured lately is tried only at that expense.
+ * drafts are, they cost at most that share, and a few steps. A number of rows that was not measured
+ * lately is tried only at that expense.
  *
  * A draft head costs time for every token that it follows, drafts or not. This has a balance of its
  * own, to which every step adds the same share, and the gains of the head's drafts: a request is

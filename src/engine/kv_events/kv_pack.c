@@ -8,7 +8,8 @@
 
 enum { BATCH_ITEMS = 3, STORED_MEMBERS = 11, REMOVED_MEMBERS = 4, SALT_BYTES = 17 };
 
-/* Sliding-window layers are not told: a page of theirs without the full layers' is of no use. */
+/* Pages of sliding-window layers are not published: without the full layers' page nothing can be
+ * reused. */
 enum { GROUP_INDEX = 0 };
 static const char GROUP_KIND[] = "full_attention", MEDIUM[] = "GPU"; /* where the engine computes */
 
@@ -48,8 +49,8 @@ static void put_tokens(msgpack_packer *p, const struct prefix_change *c, size_t 
             msgpack_pack_int32(p, c[i].tokens[k]);
 }
 
-/* For each page null, or what its hash depends on besides the tokens: of a salted sequence's first
- * page the hash of the salt, which is not told itself. */
+/* For each page null, or what its hash depends on besides the tokens: for the first page of a
+ * salted sequence, the hash of the salt. The salt itself is secret. */
 static void put_extra_keys(msgpack_packer *p, const struct prefix_change *c, size_t n)
 {
     char salt[SALT_BYTES];

@@ -70,7 +70,7 @@ struct kv_publisher {
 
     /* used by the thread alone */
     uint64_t sequence;
-    bool has_gap;      /* a batch could not be sent: the next one says that no block is known */
+    bool has_gap;      /* a batch could not be sent: AllBlocksCleared comes next */
     struct kept *kept; /* (buffer_steps) a ring */
     size_t kept_first, n_kept, kept_bytes;
     int64_t n_bad; /* invalid replay requests since the last line of the log about one */
@@ -118,7 +118,7 @@ enum osp_status kv_endpoint_of(char **out, const char *endpoint, int rank)
                 endpoint);
 }
 
-/* vLLM's rule: what other programs connect to is bound, a router's address is connected to. */
+/* vLLM's rule: wildcard and local endpoints are bound; any other is a router's, to connect to. */
 static bool is_bound(const char *endpoint)
 {
     return strchr(endpoint, '*') != NULL || strstr(endpoint, "::") != NULL ||
@@ -169,7 +169,7 @@ static enum osp_status open_pub(struct kv_publisher *p)
     return OSP_OK;
 }
 
-/* A client that does not read gets as much as is kept, and is then left out. */
+/* The queue to a client that does not read is limited to the kept batches; more are dropped. */
 static enum osp_status open_replay(struct kv_publisher *p)
 {
     if (p->replay_endpoint == NULL)
@@ -403,8 +403,9 @@ static void free_step(struct step *s)
     free(s);
 }
 
-/* Until something is queued or asked for. The PUB socket never has input; but libzmq releases what
- * it has of subscribers that are gone only in calls for that socket, and this is one. */
+/* Waits until a batch is queued or a replay is requested. The PUB socket never has input, but
+ * libzmq releases what it has of subscribers that are gone only in calls for that socket, and this
+ * is one. */
 static void wait_for_work(struct kv_publisher *p)
 {
     zmq_pollitem_t items[] = {{.fd = p->wake[0], .events = ZMQ_POLLIN},
@@ -601,11 +602,11 @@ enum osp_status kv_publisher_open(struct kv_publisher **out, const struct osp_en
     p->rank = rank;
     p->wake[0] = p->wake[1] = -1;
     p->last = &p->first;
-    p->is_cleared = true; /* what a former process of this engine had is gone */
+    p->is_cleared = true; /* the blocks of an earlier process of this engine are gone */
     pthread_mutex_init(&p->lock, NULL);
     TRY(read_options(p, opt));
     TRY(start(p));
-    queue_step(p, mem_new(sizeof(struct step))); /* says that nothing is known */
+    queue_step(p, mem_new(sizeof(struct step))); /* AllBlocksCleared */
     log_info("kv events: published at %s%s%s", p->endpoint,
              p->replay_endpoint != NULL ? ", replayed at " : "",
              p->replay_endpoint != NULL ? p->replay_endpoint : "");

@@ -57,10 +57,13 @@ static enum osp_status check_request(const struct memory_request *w, const struc
         return fail(OSP_EINVAL, "kv_cache_bytes is %lld, must not be negative",
                     (long long)w->kv_cache_bytes);
     if (w->n_batch_tokens_max > 0 && w->n_seqs_max > w->n_batch_tokens_max)
-        return fail(OSP_EINVAL, "n_batch_tokens_max is %d, must be at least n_seqs_max, %d",
+        return fail(OSP_EINVAL,
+                    "--max-num-batched-tokens is %d; it must be at least --max-num-seqs, which is "
+                    "%d: every sequence has a row in a step",
                     w->n_batch_tokens_max, w->n_seqs_max);
     if (w->context_tokens_max < 0 || w->context_tokens_max > context_allowed(c))
-        return fail(OSP_EINVAL, "a context of %d tokens is asked for, the model allows %d",
+        return fail(OSP_EINVAL,
+                    "--max-model-len is %d; this model's maximum context length is %d tokens",
                     w->context_tokens_max, context_allowed(c));
 out:
     return st;

@@ -27,7 +27,7 @@ enum replica_state { REPLICA_DOWN, REPLICA_STUCK, REPLICA_OK };
 struct replica_load {
     enum replica_state state;
     int n_unfinished;         /* requests that it has */
-    int n_waiting;            /* of these: not in its batch, as far as it has told */
+    int n_waiting;            /* of these: queued, by its last metrics */
     int n_seqs_max;           /* that run together */
     int64_t n_pending_tokens; /* of prompts whose answers have not begun, without cached ones */
 };

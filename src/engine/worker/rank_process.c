@@ -92,7 +92,7 @@ out:
     return st;
 }
 
-static enum osp_status obey(struct rank_process *p, const struct rank_message *m)
+static enum osp_status handle_message(struct rank_process *p, const struct rank_message *m)
 {
     if (m->kind == RANK_MODEL)
         return on_model(p, m);
@@ -122,7 +122,7 @@ static enum osp_status run(struct rank_process *p, const char *address, int rank
     TRY(rank_member_open(&p->member, address, rank, n_ranks, START_MS_MAX));
     while (!p->is_over) {
         TRY(rank_member_next(p->member, &m));
-        TRY(obey(p, m));
+        TRY(handle_message(p, m));
     }
 out:
     return st;
@@ -150,7 +150,8 @@ static int run_by_environment(const char *address)
     bool found;
 
     if (rank_env_read(&found, &env, NULL, NULL) != OSP_OK || !found) {
-        log_error("this is no rank: %s", found ? fail_message() : "its launcher set no variables");
+        log_error("this process is not a rank: %s",
+                  found ? fail_message() : "its launcher set no variables");
         return EXIT_FAILURE;
     }
     if (address != NULL) /* mpirun has started all ranks but 0 */

@@ -15,7 +15,7 @@ struct replica_share {
 };
 
 /* GPUs that CUDA would show this process, by CUDA_VISIBLE_DEVICES, or else the device files; -1:
- * neither tells (WSL has no such files). */
+ * unknown, since there is neither (WSL has no such files). */
 int visible_gpus(void);
 
 /* Sets `visible` and `variables`: the n_each GPUs of replica i, by their names in this process's

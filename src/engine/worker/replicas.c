@@ -389,8 +389,8 @@ void replicas_engine_close(struct replicas *all)
         worker_client_engine_close(all->client[i]);
 }
 
-/* The limit of new requests is checked here. A worker also has room for those that ran on replicas
- * that were lost: they are not refused any more. */
+/* Requests beyond the queue's limit are refused here, before a worker gets them. A worker must also
+ * take requests of replicas that were lost, which were accepted already. */
 static int worker_queue_max(const struct replicas *all)
 {
     const int n_max = all->engine_options.queue_requests_max + all->n * all->n_seqs_max;

@@ -75,8 +75,8 @@ static void get_stats(struct osp_engine *e, struct osp_engine_stats *out)
     }
 }
 
-/* The backlog is the shortest one of those that serve: that is where the next request goes. Ranks
- * are told by replica alone. */
+/* The backlog is the shortest one of the replicas that serve: the next request goes there. Metrics
+ * of ranks are reported by replica only. */
 static void get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)
 {
     struct replicas *all = e->model->replicas;

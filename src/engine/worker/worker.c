@@ -17,7 +17,7 @@
 
 /* Frames are handled for this long before results are sent. While more frames are queued, a pulse
  * is sent at this interval, wherever the ping for it is among them. */
-static const uint64_t OBEY_NS_MAX = 2000000, PULSE_EVERY_NS = 100000000;
+static const uint64_t FRAMES_NS_MAX = 2000000, PULSE_EVERY_NS = 100000000;
 
 /* A full pipe wakes the loop as well. */
 void worker_wake(void *ctx)
@@ -101,10 +101,10 @@ static enum osp_status handle_frame(struct worker *w, struct frame *f)
     }
 }
 
-/* Handles frames that were read, or that can be read, within OBEY_NS_MAX. */
+/* Handles frames that were read, or that can be read, within FRAMES_NS_MAX. */
 static enum osp_status receive(struct worker *w)
 {
-    const uint64_t end_ns = clock_ns() + OBEY_NS_MAX;
+    const uint64_t end_ns = clock_ns() + FRAMES_NS_MAX;
     struct frame f;
     enum osp_status st = OSP_OK;
 

@@ -66,8 +66,8 @@ CHECKED enum osp_status worker_send_event(struct worker *w, const struct wire_ev
                                           const struct osp_request *r, const char *message);
 /* Sends all metrics, and the engine's health. */
 CHECKED enum osp_status worker_send_metrics(struct worker *w);
-/* Sends what the engine's thread has done. Does not return when the device has failed and all
- * requests were told. */
+/* Sends what the engine's thread has done. Does not return when the device has failed and the error
+ * of every request was sent. */
 CHECKED enum osp_status worker_publish_engine(struct worker *w);
 
 #endif

@@ -24,7 +24,7 @@ enum {
     LOOP_MS = 250,       /* greatest period of the supervisor's loop */
     FAST_LOOP_MS = 50,   /* while a pulse is overdue */
     PING_MS = 300,       /* between two pings */
-    RANKS_LOOP_MS = 100, /* period and pings with several ranks, whose failure is told within 1 s */
+    RANKS_LOOP_MS = 100, /* the same with several ranks: their failure is reported within 1 s */
     OVERDUE_MS = 200,    /* age of an unanswered ping after which /proc is read */
     WEDGED_MS = 2000,    /* silence that /health reports */
     STUCK_MS =
@@ -409,8 +409,9 @@ static void notify(struct worker_client *r)
     pthread_cond_broadcast(&r->changed);
 }
 
-/* Other replicas may be locked meanwhile, so this one must not be. Until all orphans are placed or
- * have failed, is_lost keeps worker_client_engine_close() waiting: they are in no slot. */
+/* Placing an orphan locks another replica's client, so this one's lock must not be held. Until all
+ * orphans are placed or have failed, is_lost keeps worker_client_engine_close() waiting: they are
+ * in no slot. */
 static void pass_orphans(struct worker_client *r)
 {
     struct orphan *orphans = r->orphans;
