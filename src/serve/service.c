@@ -97,7 +97,7 @@ static void send_status(struct server *s, const struct osp_engine_health *health
     if (strcmp(text, v->status) == 0 || !sd_notify_send(&v->notify, text))
         return;
     memcpy(v->status, text, sizeof text);
-    v->told_ns = now_ns;
+    v->status_sent_ns = now_ns;
 }
 
 void service_tick(struct server *s)
@@ -112,6 +112,7 @@ void service_tick(struct server *s)
         osp_engine_get_health(s->engine, &health);
     send_phase(s);
     send_watchdog(s, &health, now_ns);
-    if (s->service.sent != before || now_ns - s->service.told_ns >= (uint64_t)STATUS_MS * 1000000)
+    if (s->service.sent != before ||
+        now_ns - s->service.status_sent_ns >= (uint64_t)STATUS_MS * 1000000)
         send_status(s, &health, now_ns);
 }

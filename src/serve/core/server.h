@@ -44,11 +44,11 @@ struct status_line {
 enum service_phase { SERVICE_STARTING, SERVICE_READY, SERVICE_STOPPING };
 enum { SERVICE_STATUS_BYTES = 512 };
 
-/* What systemd has been told (service.c). */
+/* What was sent to systemd (service.c). */
 struct service {
     struct sd_notify notify;
     enum service_phase sent;
-    uint64_t watched_ns, told_ns; /* of the last WATCHDOG and STATUS */
+    uint64_t watched_ns, status_sent_ns; /* of the last WATCHDOG and STATUS */
     char status[SERVICE_STATUS_BYTES];
 };
 

@@ -91,7 +91,7 @@ int64_t hub_retry_ms(const struct hub_response *r, int n_failed)
 
     if (asked_s < 0 && r->status == 429)
         asked_s = r->headers.rate_limit_s;
-    if (asked_s > HUB_PATIENCE_S)
+    if (asked_s > HUB_RETRY_AFTER_MAX_S)
         return -1;
     for (int i = 1; i < n_failed && ms < HUB_BACKOFF_MS_MAX; i++)
         ms *= 2;

@@ -8,12 +8,13 @@
 
 enum {
     HUB_REDIRECTS_MAX = 8,
-    HUB_LIES_MAX = 3,          /* answers in a row that do not fit the request */
+    HUB_BAD_ANSWERS_MAX = 3,   /* answers in a row that do not fit the request */
     HUB_TRIES_MAX = 6,         /* in a row without a byte */
     HUB_CONNECT_TRIES_MAX = 4, /* of the listing, while no answer comes at all */
     HUB_BACKOFF_MS = 500,      /* before the second try; doubles */
     HUB_BACKOFF_MS_MAX = 30000,
-    HUB_PATIENCE_S = 600 /* a hub that wants a longer pause ends the download; it can be resumed */
+    HUB_RETRY_AFTER_MAX_S =
+        600 /* a hub that wants a longer pause ends the download; it can be resumed */
 };
 
 /* What a status means for a request to the hub itself. */
@@ -26,7 +27,7 @@ enum osp_status hub_status_error(const struct hub_response *r, const struct hub_
                                  const char *what, bool has_token);
 
 /* Milliseconds before try number n_failed + 1; the answer's own time, or a growing one. -1: the hub
- * wants more than HUB_PATIENCE_S. */
+ * wants more than HUB_RETRY_AFTER_MAX_S. */
 int64_t hub_retry_ms(const struct hub_response *r, int n_failed);
 
 /* Whether a request to this URL may carry the token: only to the hub's own origin. Fails for

@@ -271,7 +271,7 @@ static enum osp_status wait_for_pause(struct range_run *run, int64_t ms)
 /* After a failure that another try may mend. A try that brought bytes starts the count anew. */
 static enum osp_status try_again(struct range_run *run, enum osp_status st)
 {
-    const int n_max = run->st != OSP_OK ? HUB_LIES_MAX : HUB_TRIES_MAX;
+    const int n_max = run->st != OSP_OK ? HUB_BAD_ANSWERS_MAX : HUB_TRIES_MAX;
     char *text;
     int64_t ms;
 
