@@ -38,17 +38,19 @@ static enum osp_status unix_address(struct sockaddr_un *out, socklen_t *n_bytes,
     return OSP_OK;
 }
 
-/* The addresses of HOST:PORT, to freeaddrinfo(). */
+/* The addresses of HOST:PORT, to freeaddrinfo(). An IPv6 address may have brackets. */
 static enum osp_status resolve(struct addrinfo **out, const char *address, int flags)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
     const char *colon = strrchr(address, ':');
+    const bool has_brackets = address[0] == '[' && colon != NULL && colon[-1] == ']';
     char host[HOST_BYTES_MAX];
     int error;
 
     if (colon == NULL || (size_t)(colon - address) >= sizeof host || colon == address)
         return fail(OSP_EINVAL, "rank address \"%s\": expected HOST:PORT", address);
-    snprintf(host, sizeof host, "%.*s", (int)(colon - address), address);
+    snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * has_brackets,
+             address + has_brackets);
     error = getaddrinfo(host, colon + 1, &hints, out);
     return error == 0
                ? OSP_OK

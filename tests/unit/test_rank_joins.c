@@ -168,6 +168,25 @@ static void test_addresses(void **state)
     unsetenv(RANK_TOKEN_VARIABLE);
 }
 
+/* IPv6, with and without the brackets that a port usually needs; where this host has it. */
+static void test_brackets(void **state)
+{
+    char plain[RANK_ADDRESS_BYTES], address[RANK_ADDRESS_BYTES];
+    int listener, fd;
+
+    (void)state;
+    if (rank_listen(&listener, "::1:0", plain) != OSP_OK)
+        skip();
+    close(listener);
+    assert_int_equal(rank_listen(&listener, "[::1]:0", address), OSP_OK);
+    assert_memory_equal(address, "[::1]:", 6);
+    assert_true(rank_is_local(listener));
+    fd = connect_to(address);
+    close(fd);
+    close(listener);
+    assert_int_equal(rank_listen(&listener, "[]:0", address), OSP_EUNAVAILABLE);
+}
+
 /* Only another process of this program is ended where a peer names its id. */
 static void test_process_ids(void **state)
 {
@@ -275,5 +294,6 @@ static void test_silent_connections(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_mesh), cmocka_unit_test(test_another_user),
-          cmocka_unit_test(test_addresses), cmocka_unit_test(test_process_ids),
-          cmocka_unit_test(test_oldest_is_closed), cmocka_unit_test(test_silent_connections))
+          cmocka_unit_test(test_addresses), cmocka_unit_test(test_brackets),
+          cmocka_unit_test(test_process_ids), cmocka_unit_test(test_oldest_is_closed),
+          cmocka_unit_test(test_silent_connections))

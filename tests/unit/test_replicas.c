@@ -493,6 +493,17 @@ static void test_refused_combinations(void **state)
     expect_refusal(opt, "data parallel size 2 cannot be combined with ranks");
 }
 
+/* The first one plans the memory; what it says is told. */
+static void test_first_replica_cannot_open(void **state)
+{
+    struct osp_model_options opt = options();
+
+    (void)state;
+    log_set_level(LOG_ERROR);
+    opt.kv_cache_bytes = 1024;
+    expect_refusal(opt, "but only 1.0 kB may be used");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +518,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dead_replica),
         cmocka_unit_test(test_queue_limit),
         cmocka_unit_test(test_refused_combinations),
+        cmocka_unit_test(test_first_replica_cannot_open),
     };
     const int status = osp_worker_main(argc, argv);
 

@@ -242,21 +242,35 @@ struct stream {
     char message[FAIL_MESSAGE_BYTES_MAX]; /* of this thread's failure */
 };
 
+/* When all has arrived the other end says how many bytes it has. */
+static enum osp_status receive_count(const struct peer *p, uint64_t n_sent)
+{
+    unsigned char count[8];
+    uint64_t n_bytes = 0;
+    enum osp_status st;
+
+    TRY(peer_receive(p, count, sizeof count));
+    for (int i = 0; i < 8; i++)
+        n_bytes = n_bytes << 8 | count[i];
+    if (n_bytes != n_sent)
+        st = fail(OSP_EFORMAT, "the other end has received %" PRIu64 " of %" PRIu64 " bytes",
+                  n_bytes, n_sent);
+out:
+    return st;
+}
+
 static enum osp_status send_for_a_while(struct stream *s, const struct peer *p, char *block)
 {
     const uint64_t begin_ns = clock_ns();
-    unsigned char count[8];
     struct tcp_info info;
     socklen_t n = sizeof info;
     uint64_t n_bytes = 0;
     enum osp_status st = OSP_OK;
 
-    while (clock_ns() - begin_ns < (uint64_t)BULK_MS * 1000000)
+    for (; clock_ns() - begin_ns < (uint64_t)BULK_MS * 1000000; n_bytes += PEER_BLOCK_BYTES)
         TRY(peer_send(p, block, PEER_BLOCK_BYTES));
     (void)shutdown(p->fd, SHUT_WR);
-    TRY(peer_receive(p, count, sizeof count)); /* when all has arrived */
-    for (int i = 0; i < 8; i++)
-        n_bytes = n_bytes << 8 | count[i];
+    TRY(receive_count(p, n_bytes));
     s->bytes_per_s = (double)n_bytes / ((double)(clock_ns() - begin_ns) * 1e-9);
     if (getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0)
         s->n_retransmissions = info.tcpi_total_retrans;

@@ -267,7 +267,8 @@ static void lost(void *ctx, int index, struct orphan *orphans, size_t n, const c
 
     pthread_mutex_lock(&all->submit_lock); /* until a submission to it is in the table */
     pthread_mutex_lock(&all->lock);
-    router_clear(all->router, index);
+    if (all->router != NULL) /* the first replica can fail before there is one */
+        router_clear(all->router, index);
     pthread_mutex_unlock(&all->lock);
     pthread_mutex_unlock(&all->submit_lock);
     for (size_t i = 0; i < n; i++) {
@@ -343,6 +344,18 @@ static enum osp_status start_others(struct replicas *all, const struct osp_model
     return OSP_OK;
 }
 
+/* A supervisor may look at it meanwhile. */
+static enum osp_status make_router(struct replicas *all, int n_pages)
+{
+    struct router *router;
+    enum osp_status st = router_new(&router, all->n, n_pages);
+
+    pthread_mutex_lock(&all->lock);
+    all->router = router;
+    pthread_mutex_unlock(&all->lock);
+    return st;
+}
+
 enum osp_status replicas_open(struct replicas **out, const struct osp_model_options *opt,
                               const struct model_text *text, struct wire_model *made)
 {
@@ -356,7 +369,7 @@ enum osp_status replicas_open(struct replicas **out, const struct osp_model_opti
     TRY(start(all, 0, opt, text));
     TRY(worker_client_wait(all->client[0], opt, made));
     all->n_seqs_max = made->plan.n_seqs_max;
-    TRY(router_new(&all->router, all->n, made->plan.n_pages[GROUP_FULL]));
+    TRY(make_router(all, made->plan.n_pages[GROUP_FULL]));
     TRY(start_others(all, opt, text, made));
     *out = all;
 out:
