@@ -180,8 +180,7 @@ static enum osp_status bind_experts(struct builder *b, struct layer *l,
                               .gates = b->act.gates,
                               .limit = b->c->swiglu_limit,
                               .alpha = b->c->swiglu_alpha,
-                              .slice_units = expert_units_per_slice(b->m->config.expert_width),
-                              .whole_width = b->m->config.expert_width,
+                              .slice_units = shard_slice_units(&b->m->config, b->m->shard.rule),
                               .units = b->act.units,
                               .parts = b->act.parts};
     TRY(pack(b, &l->router.wr, &w->wr));
