@@ -12,7 +12,8 @@
  * Kernels of a few rows exchange within, by pairs of a number and the number of the exchange: any
  * number of threads may read a pair, and nobody empties it. Pairs have two slots as well.
  *
- * Every wait ends: when the host says so (another rank has ended), or after WAIT_NS_MAX
+ * Every wait ends: when the host says so (another rank has ended), or after EXCHANGE_WAIT_MS. The
+ * first wait that does so sets a word in device memory, which ends all others of the step at once
  * (rank_wait.cuh). The numbers of the step are then of no use, and the host fails it. */
 #ifndef CUDA_COMMON_RANK_EXCHANGE_H
 #define CUDA_COMMON_RANK_EXCHANGE_H
@@ -50,7 +51,8 @@ struct rank_peers {
     /* Host memory, mapped. 0; ENDED: the host ends all waits; 1 + r: a wait for rank r took too
      * long. */
     int32_t *state;
-    float *logits; /* of rank 0, (R, V), mapped here */
+    int32_t *ended; /* device memory of this rank; not 0: waits do not begin any more */
+    float *logits;  /* of rank 0, (R, V), mapped here */
 };
 
 enum { RANK_STATE_ENDED = -1 };
@@ -125,12 +127,13 @@ struct rank_out {
 };
 void launch_rank_out(struct launch_list *list, const struct rank_out *o);
 
-/* The same for one row of integers, which stay integers: struct expert_sums of decode.h. A poisoned
- * row is poisoned on all ranks. */
+/* The same for a few rows of integers, which stay integers: struct expert_sums of decode.h. A
+ * poisoned row is poisoned on all ranks. */
 struct rank_integers {
     struct rank_peers peers;
-    int32_t *sums, *poison;
-    int32_t n, index;
+    int32_t *sums;                    /* (n_rows, n_columns) */
+    int32_t *poison;                  /* (n_rows) */
+    int32_t n_rows, n_columns, index; /* n_rows: up to RANK_PAIR_ROWS */
 };
 void launch_rank_integers(struct launch_list *list, const struct rank_integers *s);
 

@@ -84,7 +84,8 @@ void exchange_expert_sums(struct fuse *f, int i)
     s = (struct rank_integers){.peers = *f->in->peers,
                                .sums = workspace(f, WORKSPACE_expert_sums),
                                .poison = workspace(f, WORKSPACE_poison),
-                               .n = (int32_t)args.experts.h.dim[1],
+                               .n_rows = f->n_rows,
+                               .n_columns = (int32_t)args.experts.h.dim[1],
                                .index = f->list->n_exchanges++};
     next_launch(f);
     launch_rank_integers(f->list, &s);
