@@ -274,7 +274,7 @@ static void launch_jobs_of(struct fuse *f, const struct experts_args *a,
 }
 
 /* Two to four rows, grouped by expert, with the sums of rows; false: the kernels do not support
- * that, or there are several ranks: their exchange of such sums (rank_integers) has one row. */
+ * that. */
 static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
                                const struct router_args *router,
                                const struct residual_rmsnorm_args *residual)
@@ -283,7 +283,7 @@ static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args 
                                      .poison = workspace(f, WORKSPACE_poison)};
     struct decode_grouped g = grouped_of(f, a, router);
 
-    if (f->n_rows == 1 || is_exchanged(f, i) || f->router != ROUTER_SUMS || residual == NULL ||
+    if (f->n_rows == 1 || f->router != ROUTER_SUMS || residual == NULL ||
         !is_tuned(f, STAGE_experts, &a->w_up, f->n_rows, KERNEL_DECODE_GROUPED) ||
         !decode_grouped_fits(f->list, &g) || g.job_tokens < f->n_rows)
         return false;
