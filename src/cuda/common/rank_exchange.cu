@@ -16,8 +16,7 @@ enum {
     THREADS = 256,
     FEW_THREADS = 128,
     FEW_VECTORS = 1024, /* as many blocks as possible for the least latency */
-    BLOCKS_PER_SM = 2,
-    OWNED_VECTORS_MIN = 16384 /* 256 kB and more are added by their owners */
+    BLOCKS_PER_SM = 2
 };
 
 /* ---- a vector of a window ---- */
@@ -161,7 +160,7 @@ static __device__ __forceinline__ void add_all(const struct rank_sums &s, const 
     struct rank_wait wait = {0, false};
 
 #pragma unroll 4
-    for (int64_t i = begin; i < v.n; i += stride) {
+    for (int64_t i = begin; !s.is_pushed && i < v.n; i += stride) {
         const uint4 own = load_own(s, i);
 
 #pragma unroll
@@ -188,7 +187,7 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
     struct rank_wait wait = {0, false};
 
 #pragma unroll 2
-    for (int64_t at = begin; at < v.part; at += stride)
+    for (int64_t at = begin; !s.is_pushed && at < v.part; at += stride)
 #pragma unroll
         for (int r = 0; r < RANK_PEERS_MAX; r++)
             if (r < n_ranks && r != rank && r * v.part + at < v.n)
@@ -240,7 +239,7 @@ static __global__ void __launch_bounds__(THREADS)
 void launch_rank_sums(struct launch_list *list, const struct rank_sums *s)
 {
     const int64_t n = (int64_t)s->n_rows * (s->n_columns / RANK_WORDS);
-    const bool is_owned = s->peers.n_ranks > 2 && n >= OWNED_VECTORS_MIN;
+    const bool is_owned = rank_is_owned(n, s->peers.n_ranks);
     const int64_t n_each = is_owned ? rank_part_vectors(n, s->peers.n_ranks) : n;
     const unsigned threads = n_each <= FEW_VECTORS ? FEW_THREADS : THREADS;
     const int64_t n_wanted = (n_each + threads - 1) / threads;

@@ -33,7 +33,8 @@ enum {
     RANK_WORDS = 4,     /* numbers that are exchanged together: 16 bytes */
     RANK_PAIR_ROWS = 4, /* rows that are exchanged within kernels */
     RANK_PAIR_BYTES = 8,
-    RANK_OUT_ROWS = 1024 /* of struct rank_out at most */
+    RANK_OUT_ROWS = 1024,          /* of struct rank_out at most */
+    RANK_OWNED_VECTORS_MIN = 16384 /* with more than two ranks, so many are added by their owners */
 };
 
 /* -0 as a float, and an integer that no sum has. Floats of this value are sent as 0. */
@@ -75,6 +76,11 @@ static inline HOST_DEVICE int64_t rank_part_vectors(int64_t n_vectors, int n_ran
     return (n_vectors + n_ranks - 1) / n_ranks;
 }
 
+static inline HOST_DEVICE bool rank_is_owned(int64_t n_vectors, int n_ranks)
+{
+    return n_ranks > 2 && n_vectors >= (int)RANK_OWNED_VECTORS_MIN;
+}
+
 static inline HOST_DEVICE int64_t rank_slot_bytes(int64_t n_rows, int64_t n_columns, int n_ranks)
 {
     const int64_t n = (n_rows * n_columns + RANK_WORDS - 1) / RANK_WORDS;
@@ -110,9 +116,19 @@ struct rank_sums {
     const float *unit;     /* (n_columns) */
     const int32_t *n_live; /* live_rows.cuh: rows that are exchanged; NULL: all */
     int32_t n_rows, n_integer, n_columns;
-    int32_t index; /* of the exchange in its step */
+    int32_t index;  /* of the exchange in its step */
+    bool is_pushed; /* the kernel that computed h has pushed it (struct rank_push) */
 };
 void launch_rank_sums(struct launch_list *list, const struct rank_sums *s);
+
+/* For a kernel that computes all rows of such an exchange, floats, and pushes them (rank_push.cuh).
+ * It must run behind the exchange before, as every kernel of the same stream does. */
+struct rank_push {
+    const struct rank_peers *peers; /* device memory; NULL: nothing is pushed */
+    int64_t n_vectors;              /* of RANK_WORDS numbers, in all rows */
+    int32_t index;
+    bool is_owned; /* rank_is_owned() */
+};
 
 /* The same for decode rows of attn_out, whose sums are two words (out_sums.h): high ones in h, low
  * ones in `low`. h = the value of the sum over ranks, plus bias. */

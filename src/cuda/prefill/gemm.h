@@ -6,6 +6,7 @@
 
 #include "cuda/launch/launch.h"
 #include "cuda/common/operand.h"
+#include "cuda/common/rank_exchange.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -96,9 +97,16 @@ void launch_expert_lists(struct launch_list *list, const struct expert_lists *ou
                          const int32_t *ids, const float *gates, int n_entries, int n_experts,
                          int n_tile_tokens);
 
-/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats. */
-void launch_sum_partials(struct launch_list *list, float *h, const float *parts, int n_rows,
-                         int n_ranks, int64_t n);
+/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats, which are also pushed to
+ * other GPUs, n being a multiple of 4, unless push.peers is NULL. */
+struct partials {
+    float *h;
+    const float *parts;
+    int n_rows, n_ranks;
+    int64_t n;
+    struct rank_push push;
+};
+void launch_sum_partials(struct launch_list *list, const struct partials *p);
 
 /* ---- gemm_sm90.cu ---- */
 
