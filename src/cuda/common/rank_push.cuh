@@ -36,4 +36,13 @@ static __device__ __forceinline__ void push_vector(const struct rank_push &push,
     }
 }
 
+/* With two ranks: the rows in the other one's window, as they are in h. */
+static __device__ __forceinline__ float *pushed_rows(const struct rank_push &push)
+{
+    const struct rank_peers &p = *push.peers;
+
+    return (float *)(p.windows[1 - p.rank] + push_slot_at(push)) +
+           p.rank * push.n_vectors * RANK_WORDS;
+}
+
 #endif

@@ -127,6 +127,7 @@ struct gemm {
     const struct row_use *uses; /* row of out and gate; NULL: the same row, gate 1 */
     struct operand units;       /* one term; data NULL: no SwiGLU */
     float limit, alpha;
+    struct rank_push push; /* gemm_sm90.cu: of out[0], to one other rank; peers NULL: none */
 };
 
 void launch_gemm(struct launch_list *list, const struct gemm *g);

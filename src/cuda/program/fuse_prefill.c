@@ -266,6 +266,9 @@ void prefill_sm90(struct fuse *f, const struct matmul *m)
 
     g.shape = tiling.shape;
     g.n_tile_tokens = tiling.n_tile_tokens;
+    if (is_stage(f, f->op, STAGE_attn_out) && can_push(f, f->op, m->n_tokens, m->out_width[0]) &&
+        f->in->peers->n_ranks == 2)
+        g.push = push_of(f, m->out_width[0]);
     launch_gemm(f->list, &g);
     note_product_of(f, m, WORKSPACE_operand);
 }
