@@ -55,9 +55,8 @@ static __device__ __forceinline__ uint4 take(char *from, const struct rank_peers
 {
     uint4 v = poll(from);
 
-    w->begin_ns = 0;
     for (int polls = 1; !has_arrived(v); polls++) {
-        if (w->has_ended || (polls % POLLS_PER_LOOK == 0 && gives_up(p, rank, w)))
+        if (is_over(p, rank, polls, w))
             return make_uint4(RANK_LOST, RANK_LOST, RANK_LOST, RANK_LOST);
         v = poll(from);
     }
@@ -427,7 +426,7 @@ static __device__ __forceinline__ uint32_t take_word(char *from, const struct ra
     uint32_t word = *(volatile uint32_t *)from;
 
     for (int polls = 1; word == RANK_EMPTY; polls++) {
-        if (polls % POLLS_PER_LOOK == 0 && gives_up(p, 0, &wait))
+        if (is_over(p, 0, polls, &wait))
             return 0;
         word = *(volatile uint32_t *)from;
     }

@@ -19,36 +19,48 @@ enum {
 
 static const uint64_t WAIT_NS_MAX = EXCHANGE_WAIT_MS * 1000000ull;
 
-/* The waits of a thread in a kernel, which begins with zeros. */
+/* Whether a wait for the rank, which began at begin_ns, ends without its numbers. The first one of a
+ * step that does so tells all others of the step, in this kernel and in those that follow, by a
+ * word of device memory. */
+static __device__ __noinline__ bool gives_up(int32_t *state, int32_t *ended, int from,
+                                             uint64_t begin_ns)
+{
+    const uint64_t waited_ns = now_ns() - begin_ns;
+
+    if (*(volatile int32_t *)ended != 0)
+        return true;
+    if (waited_ns < WAIT_NS_BEFORE_LOOKS)
+        return false;
+    if (*(volatile int32_t *)state == 0) {
+        if (waited_ns < WAIT_NS_MAX)
+            return false;
+        *(volatile int32_t *)state = 1 + from;
+        __threadfence_system();
+    }
+    *(volatile int32_t *)ended = 1;
+    return true;
+}
+
+/* The waits of a thread in a kernel, in registers. */
 struct rank_wait {
-    uint64_t begin_ns; /* of this wait; 0: now */
-    bool has_ended;    /* an earlier one ended without its numbers: this one does not begin */
+    uint64_t begin_ns; /* of this wait; 0: it has not looked at the clock */
+    bool has_ended;    /* an earlier wait ended without its numbers: none begins any more */
 };
 
-/* Whether a wait for the rank ends without its numbers. The first one of a step that does so tells
- * all others of the step, in this kernel and in those that follow, by a word of device memory. */
-static __device__ __noinline__ bool gives_up(const struct rank_peers &p, int from,
-                                             struct rank_wait *w)
+/* After `polls` polls: whether the wait is over. */
+static __device__ __forceinline__ bool is_over(const struct rank_peers &p, int from, int polls,
+                                               struct rank_wait *w)
 {
-    const uint64_t now = now_ns();
-
+    if (w->has_ended)
+        return true;
+    if (polls == 1)
+        w->begin_ns = 0;
+    if (polls % POLLS_PER_LOOK != 0)
+        return false;
     if (w->begin_ns == 0)
-        w->begin_ns = now;
-    if (*(volatile int32_t *)p.ended == 0) {
-        const uint64_t waited_ns = now - w->begin_ns;
-
-        if (waited_ns < WAIT_NS_BEFORE_LOOKS)
-            return false;
-        if (*(volatile int32_t *)p.state == 0) {
-            if (waited_ns < WAIT_NS_MAX)
-                return false;
-            *(volatile int32_t *)p.state = 1 + from;
-            __threadfence_system();
-        }
-        *(volatile int32_t *)p.ended = 1;
-    }
-    w->has_ended = true;
-    return true;
+        w->begin_ns = now_ns();
+    w->has_ended = gives_up(p.state, p.ended, from, w->begin_ns);
+    return w->has_ended;
 }
 
 /* ---- pairs ---- */
@@ -95,15 +107,13 @@ static __device__ __forceinline__ uint32_t wait_pair(const struct rank_peers &p,
     const char *place = p.windows[p.rank] + pair_offset(slot, from, n, at);
     uint64_t pair;
 
-    w->begin_ns = 0;
-    for (int polls = 1; !w->has_ended; polls++) {
+    for (int polls = 1;; polls++) {
         asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(pair) : "l"(place) : "memory");
         if ((uint32_t)(pair >> 32) == slot.number)
             return (uint32_t)pair;
-        if (polls % POLLS_PER_LOOK == 0 && gives_up(p, from, w))
-            break;
+        if (is_over(p, from, polls, w))
+            return RANK_LOST;
     }
-    return RANK_LOST;
 }
 
 /* The sum over all ranks of two words (out_sums.h), which are pairs `at` of n and of the next n. */
