@@ -25,7 +25,7 @@ import urllib.request
 import pytest
 
 from conftest import PROGRAM, run
-from test_worker import Stream, children, health, is_gone, wait_until
+from test_worker import TASK, children, health, is_gone, wait_until
 
 REQUESTS = int(os.environ.get("RANK_REQUESTS", "8"))
 ROUNDS = int(os.environ.get("RANK_ROUNDS", "2"))
@@ -129,6 +129,33 @@ def rank_processes(server):
                 if variable.startswith(b"OMPI_COMM_WORLD_RANK="):
                     found[int(variable.split(b"=")[1]) + 1] = pid
     return found
+
+
+class Stream(threading.Thread):
+    """An answer that goes on until something ends it; without a client library, which GPU machines may lack."""
+
+    def __init__(self, server, max_tokens=3000):
+        super().__init__(daemon=True)
+        self.began, self.error, self.ended_s = threading.Event(), None, None
+        request = {"model": "osprey-nano", "messages": TASK, "stream": True, "temperature": 1.5, "ignore_eos": True,
+                   "max_tokens": max_tokens}
+        self.call = urllib.request.Request(
+            f"{server.url}/v1/chat/completions", json.dumps(request).encode(), {"Content-Type": "application/json"}
+        )
+        self.start()
+
+    def run(self):
+        try:
+            with urllib.request.urlopen(self.call, timeout=60) as events:
+                for line in events:
+                    if line.startswith(b"data: {"):
+                        event = json.loads(line[6:])
+                        self.error = self.error or event.get("error")
+                        self.began.set()
+        except OSError as error:
+            self.error = error
+        self.ended_s = time.monotonic()
+        self.began.set()
 
 
 def whole_tree(pid):
