@@ -19,8 +19,8 @@ enum {
 
 static const uint64_t WAIT_NS_MAX = EXCHANGE_WAIT_MS * 1000000ull;
 
-/* Whether a wait for the rank, which began at begin_ns, ends without its numbers. The first one of a
- * step that does so tells all others of the step, in this kernel and in those that follow, by a
+/* Whether a wait for the rank, which began at begin_ns, ends without its numbers. The first one of
+ * a step that does so tells all others of the step, in this kernel and in those that follow, by a
  * word of device memory. */
 static __device__ __noinline__ bool gives_up(int32_t *state, int32_t *ended, int from,
                                              uint64_t begin_ns)
