@@ -263,7 +263,7 @@ static struct decode_experts experts_of(const struct layer *l, int n_rows, bool 
     p.y = y, p.router_logits = router_logits, p.units = gated, p.x = x, p.h = h, p.ids = ids,
     p.gates = gates;
     p.n_read = n_read, p.n_tokens = n_rows, p.n_ranks = ACTIVE, p.n_experts = EXPERTS;
-    p.slice_units = expert_slice_width(WIDTH / UNIT_COLUMNS);
+    p.slice_units = gpu_expert_units_per_slice(WIDTH);
     p.n_columns = WIDTH, p.n_units = WIDTH, p.limit = 7.0f, p.alpha = 1.702f;
     p.grid = l->grid, p.poison = poison, p.sums = expert_sums;
     if (has_sums)

@@ -90,8 +90,10 @@ for wanted in "$@"; do
     served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 \
         --max-queue 1024 ;;
-    replicas-120b) # needs two GPUs: twice as many streams on two replicas as on one
-        for n in 1 2; do
+    # two or four GPUs: as many streams on each replica as on one alone
+    replicas-120b | replicas-120b-four)
+        case $wanted in *-four) sizes="1 4" ;; *) sizes="1 2" ;; esac
+        for n in $sizes; do
             served "replicas-120b-$n" $((64 * n)) 1024 512 --device cuda --load-format dummy \
                 --shape gpt-oss-120b --mxfp4-layers all -np 64 -c 4096 --max-queue 512 \
                 --data-parallel-size "$n"

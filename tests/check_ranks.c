@@ -1,8 +1,8 @@
 /* Ranks of a divided model as processes, for devices that exchange numbers by themselves (GPUs), and
  * for the CPU: every rank is a child process, and all share one memory for the host's exchange.
  *
- *     check_ranks DEVICE SHAPE LAYERS RANKS
- *         bits: sequences whose prompts are fed as decode rows, then sampled step by step on the
+ *     check_ranks DEVICE SHAPE LAYERS RANKS [VARIANT]
+ *         bits of a variant of the model (see VARIANTS): sequences whose prompts are fed as decode rows, then sampled step by step on the
  *         device, alone and several at once. Logits, tokens and logprobs must be those of one rank.
  *         With CHECK_PREFILL=1 the prompts are prefill rows: a measurement for GPUs, where it fails,
  *         since bits differ; it prints the largest difference of logprobs.
@@ -10,7 +10,8 @@
  *         prints the time of a step of so many decode rows at CONTEXT, or, of +ROWS, of so many
  *         prefill rows, on one rank and on RANKS in alternating runs
  *     check_ranks DEVICE SHAPE LAYERS RANKS faults N
- *         N times a rank is killed or stopped during steps: the others fail within a second
+ *         N times a rank is killed or stopped, in turns during decode and prefill steps: the others
+ *         fail within FAULT_MS_MAX
  *
  * Without arguments: the bits of osprey-nano on one and two CPU ranks. More ranks than GPUs share
  * them. SHAPE - is osprey-nano. CHECK_QUICK in the environment: few sequences at once. */
@@ -31,23 +32,34 @@
 enum {
     PROMPT = 24,
     TOKENS = 48, /* of a sequence */
-    SEQS_MAX = 96,
+    SEQS_MAX = 192,
     WARMUP = 5,
     STEPS_TIMED = 30,
     ROWS_MAX = 2048,
+    ROWS_MAX_CPU = 256, /* of a prefill step during faults */
     TIMES_MAX = 16,
     START_S_MAX = 120,  /* until ranks make steps */
     FAULT_MS_MAX = 1500 /* until the others have failed: heartbeats are the parent's here */
 };
 
-static const int seq_counts[] = {1, 2, 3, 4, 5, 8, 33, 64, 96};
-enum { N_SEQ_COUNTS = sizeof(seq_counts) / sizeof(seq_counts[0]), N_SEQ_COUNTS_QUICK = 5 };
+/* Kernels change with the number of rows: 3 and 4, 5, 33, 161. */
+static const int seq_counts[] = {1, 2, 3, 4, 5, 8, 33, 64, 96, 192};
+enum {
+    N_SEQ_COUNTS = sizeof(seq_counts) / sizeof(seq_counts[0]),
+    N_SEQ_COUNTS_CPU = N_SEQ_COUNTS - 1, /* the last one is a matter of GPUs' kernels */
+    N_SEQ_COUNTS_QUICK = 5
+};
 
-/* Of seq_counts, those that are run: with CHECK_QUICK in the environment the first ones. */
-static int n_seq_counts(void)
-{
-    return getenv("CHECK_QUICK") != NULL ? N_SEQ_COUNTS_QUICK : N_SEQ_COUNTS;
-}
+/* The weights of the layers besides the experts, and the KV cache, of a model. */
+static const struct variant {
+    const char *name;
+    unsigned mxfp4_layers;
+    enum dtype kv_dtype;
+} VARIANTS[] = {{"mxfp4", MXFP4_ALL, DTYPE_NONE},
+                {"bf16", MXFP4_NONE, DTYPE_NONE},
+                {"mxfp4-fp8", MXFP4_ALL, DTYPE_F8},
+                {"bf16-fp8", MXFP4_NONE, DTYPE_F8}};
+enum { N_VARIANTS = sizeof(VARIANTS) / sizeof(VARIANTS[0]) };
 
 /* A sampled row. */
 struct outcome {
@@ -61,16 +73,25 @@ struct shared {
     struct rank_watch watch;
     struct outcome outcomes[2][N_SEQ_COUNTS][TOKENS][SEQS_MAX]; /* of one rank; of several */
     double times_us[2][TIMES_MAX];                              /* the least of all rounds */
-    _Atomic int n_steps;                                        /* of rank 0 */
+    _Atomic int n_steps, n_prefills;                            /* of rank 0 */
 };
 
 struct options {
     const char *device, *shape;
+    const struct variant *variant;
     int n_layers, n_ranks, context, n_times;
     const char *times[TIMES_MAX];
     void *region;
     struct shared *shared;
 };
+
+/* Of seq_counts, those that are run: with CHECK_QUICK in the environment the first ones. */
+static int n_seq_counts(const struct options *opt)
+{
+    if (getenv("CHECK_QUICK") != NULL)
+        return N_SEQ_COUNTS_QUICK;
+    return strcmp(opt->device, "cpu") == 0 ? N_SEQ_COUNTS_CPU : N_SEQ_COUNTS;
+}
 
 /* ---- a rank ---- */
 
@@ -97,7 +118,8 @@ static void open_model(struct rank *r, int n_rows, int n_seqs)
                               .n_threads = 1,
                               .n_rows_max = n_rows,
                               .n_samples_max = n_seqs,
-                              .mxfp4_layers = MXFP4_ALL,
+                              .mxfp4_layers = r->opt->variant->mxfp4_layers,
+                              .kv_dtype = r->opt->variant->kv_dtype,
                               .exchange = r->exchange};
     struct device_info info;
 
@@ -199,7 +221,7 @@ static void run_bits(struct rank *r)
 
     open_model(r, SEQS_MAX, SEQS_MAX);
     logits = mem_new((size_t)SEQS_MAX * (size_t)model_config(r->m)->vocab_size * sizeof(float));
-    for (int i = 0; i < n_seq_counts(); i++)
+    for (int i = 0; i < n_seq_counts(r->opt); i++)
         play(r, r->opt->shared->outcomes[r->n_ranks > 1][i], seq_counts[i], logits);
     free(logits);
 }
@@ -269,6 +291,7 @@ static double time_prefill(struct rank *r, int n)
 
     for (int i = 0; i < 3; i++) {
         begin_ns = clock_ns();
+        atomic_fetch_add(&r->opt->shared->n_prefills, r->rank == 0);
         for (int first = 0; first < n; first += ROWS_MAX) {
             const int end = first + ROWS_MAX < n ? first + ROWS_MAX : n;
             const uint64_t before = ticket;
@@ -314,9 +337,14 @@ static void run_times(struct rank *r)
 
 static void run_forever(struct rank *r)
 {
-    open_model(r, SEQS_MAX, 4);
-    for (;;)
+    const int n_rows = strcmp(r->opt->device, "cpu") == 0 ? ROWS_MAX_CPU : ROWS_MAX;
+
+    r->context = n_rows;
+    open_model(r, n_rows, 4);
+    for (;;) {
         (void)time_decode(r, 1);
+        (void)time_prefill(r, n_rows);
+    }
 }
 
 /* ---- processes ---- */
@@ -417,7 +445,7 @@ static int check_bits(const struct options *opt)
 
     if (run_group(opt, 1, run_bits) > 0 || run_group(opt, opt->n_ranks, run_bits) > 0)
         return 1;
-    for (int i = 0; i < n_seq_counts(); i++) {
+    for (int i = 0; i < n_seq_counts(opt); i++) {
         double largest = 0;
         const int n = compare(opt, i, &largest);
 
@@ -472,6 +500,13 @@ static bool ends_within(const pid_t pids[RANKS_MAX], int n_ranks, int but, int m
     return n_left == 0;
 }
 
+/* Whether the ranks are where fault i is to happen: in decode steps, or in a prefill. */
+static bool is_there_yet(const struct options *opt, int i)
+{
+    return i / 2 % 2 == 0 ? atomic_load(&opt->shared->n_steps) >= 20 + i
+                          : atomic_load(&opt->shared->n_prefills) >= 2;
+}
+
 /* Heartbeats find a stopped rank after half a second; here the parent knows at once. */
 static int fault(const struct options *opt, int i)
 {
@@ -482,8 +517,9 @@ static int fault(const struct options *opt, int i)
     bool ended;
 
     atomic_store(&opt->shared->n_steps, 0);
+    atomic_store(&opt->shared->n_prefills, 0);
     start(opt, opt->n_ranks, run_forever, pids);
-    while (atomic_load(&opt->shared->n_steps) < 20 + i) {
+    while (!is_there_yet(opt, i)) {
         (void)poll(NULL, 0, 1);
         if (clock_ns() > end_ns) {
             for (int r = 0; r < opt->n_ranks; r++)
@@ -516,6 +552,15 @@ static int check_faults(const struct options *opt, int n)
     return n_bad;
 }
 
+static const struct variant *variant_of(const char *name)
+{
+    for (int i = 0; i < N_VARIANTS; i++)
+        if (strcmp(name, VARIANTS[i].name) == 0)
+            return &VARIANTS[i];
+    must(fail(OSP_EINVAL, "variant \"%s\": expected mxfp4, bf16, mxfp4-fp8 or bf16-fp8", name));
+    return NULL;
+}
+
 static void *share(size_t n_bytes)
 {
     void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -536,6 +581,7 @@ int main(int argc, char **argv)
     }
     opt = (struct options){.device = argv[1],
                            .shape = argv[2],
+                           .variant = &VARIANTS[0],
                            .n_layers = atoi(argv[3]),
                            .n_ranks = atoi(argv[4]),
                            .region = share(shm_region_bytes(RANKS_MAX)),
@@ -548,5 +594,7 @@ int main(int argc, char **argv)
     }
     if (argc > 6 && strcmp(argv[5], "faults") == 0)
         return check_faults(&opt, atoi(argv[6])) > 0;
+    if (argc > 5)
+        opt.variant = variant_of(argv[5]);
     return check_bits(&opt) > 0;
 }

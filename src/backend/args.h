@@ -80,8 +80,7 @@ struct experts_args {
     struct tensor b_down; /* (E, C) */
     float limit;          /* clamp of SwiGLU, 7 */
     float alpha;          /* 1.702 */
-    int slice_units;      /* of the sum: units of 64 columns; see backend/residual_sum.h */
-    int64_t whole_width;  /* F of all ranks together; 0: one rank has all */
+    int slice_units;      /* of the sum: units of 64 columns; model/shard.h */
     struct tensor units;  /* (T*A, F) f32: workspace, gated units grouped by expert */
     struct tensor parts;  /* (T*A, C) f32: workspace, outputs before the MoE combine; not all
                            * devices use it */

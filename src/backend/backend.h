@@ -144,7 +144,9 @@ struct backend_ops {
      * options; DTYPE_F32, DTYPE_BF16, DTYPE_F8 and DTYPE_I16 stay. OSP_EINVAL: the device does not
      * have that type. */
     enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
-    enum osp_status (*memory)(struct device_memory *out);
+    /* Memory of the devices of ranks [first, first + n), {0, 1} without ranks: the least of them.
+     * Device memory of the process stays in use on that of `first` alone. */
+    enum osp_status (*memory)(struct device_memory *out, int first, int n);
     /* The most device memory, in bytes, that steps need besides activations and pages. */
     int64_t (*step_bytes)(const struct step_shape *shape);
     /* Ends the loading of weights and allocates that memory, so that no step within the shape

@@ -601,12 +601,12 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
                                                                                                    \
         return st == OSP_OK ? ops->kv_dtype(opt, out) : st;                                        \
     }                                                                                              \
-    static enum osp_status memory_##device(struct device_memory *out)                              \
+    static enum osp_status memory_##device(struct device_memory *out, int first, int n)            \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
         const enum osp_status st = device_ops_##device(&ops);                                      \
                                                                                                    \
-        return st == OSP_OK ? ops->memory(out) : st;                                               \
+        return st == OSP_OK ? ops->memory(out, first, n) : st;                                     \
     }                                                                                              \
     static int64_t step_bytes_##device(const struct step_shape *shape)                             \
     {                                                                                              \

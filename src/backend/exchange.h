@@ -23,6 +23,8 @@ struct shard {
 };
 
 enum {
+    EXCHANGE_WAIT_MS = 60000, /* for a rank that lives but does not arrive: longer than any stage */
+    EXCHANGE_CLOSE_MS = 2000, /* for the other ranks to close their devices, too */
     RANKS_MAX = 16,
     VOCAB_UNIT_ROWS = 64 /* the vocabulary is divided into multiples of so many rows */
 };
@@ -49,6 +51,9 @@ struct exchange_ops {
     /* OSP_EDEVICE with the rank's name if one has ended or is silent; does not wait. For devices
      * that wait for other ranks by themselves. */
     enum osp_status (*check)(const struct exchange *x);
+    /* Waits until every rank has called this, a rank has ended, or EXCHANGE_CLOSE_MS are over. For
+     * devices whose memory other ranks map, before they free it. */
+    void (*leave)(struct exchange *x);
 };
 
 struct exchange {

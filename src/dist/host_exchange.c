@@ -96,7 +96,14 @@ static enum osp_status check(const struct exchange *x)
     return atomic_load(&watch->has_fault) ? fail(OSP_EDEVICE, "%s", watch->fault) : OSP_OK;
 }
 
-static const struct exchange_ops host_ops = {.sum = sum, .gather = gather, .check = check};
+static void leave(struct exchange *x)
+{
+    if (host(x)->transport->leave != NULL)
+        host(x)->transport->leave(host(x));
+}
+
+static const struct exchange_ops host_ops = {
+    .sum = sum, .gather = gather, .check = check, .leave = leave};
 
 void host_exchange_init(struct host_exchange *x, struct shard shard,
                         const struct transport_ops *transport, const struct rank_watch *watch)
@@ -121,8 +128,8 @@ enum osp_status host_exchange_check(const struct host_exchange *x, int r, uint64
 {
     if (atomic_load(&x->watch->has_fault))
         return fail(OSP_EDEVICE, "%s", x->watch->fault);
-    if (clock_ns() - begin_ns > (uint64_t)WAIT_MS_MAX * 1000000u)
+    if (clock_ns() - begin_ns > (uint64_t)EXCHANGE_WAIT_MS * 1000000u)
         return fail(OSP_EDEVICE, "%s did not reach the exchange of a step within %d s",
-                    x->watch->names[r], WAIT_MS_MAX / 1000);
+                    x->watch->names[r], EXCHANGE_WAIT_MS / 1000);
     return OSP_OK;
 }

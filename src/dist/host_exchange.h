@@ -12,8 +12,7 @@
 
 enum {
     PIECE_BYTES_MAX = 256 << 10, /* of a swap: fits into the L2 cache */
-    WAIT_MS_MAX = 60000, /* for a rank that lives but does not arrive: longer than any stage */
-    WAIT_CHECK_MS = 5    /* between two looks at the fault while a rank waits */
+    WAIT_CHECK_MS = 5            /* between two looks at the fault while a rank waits */
 };
 
 /* What others know about the ranks while one waits for them. */
@@ -36,6 +35,8 @@ struct transport_ops {
      * those of rank r, which are valid until the next swap. to_first: only rank 0 reads them. */
     enum osp_status (*swap)(struct host_exchange *x, const void *mine, const size_t *n_bytes,
                             bool to_first, const void **all);
+    /* exchange_ops; NULL: no device of this transport maps memory of other ranks. */
+    void (*leave)(struct host_exchange *x);
     void (*close)(struct host_exchange *x);
 };
 

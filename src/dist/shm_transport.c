@@ -11,7 +11,7 @@
 #include "dist/host_exchange.h"
 
 struct region {
-    struct wait_word n_written[RANKS_MAX];
+    struct wait_word n_written[RANKS_MAX], has_left[RANKS_MAX];
     _Alignas(64) char slots[]; /* (n_ranks, 2, PIECE_BYTES_MAX) */
 };
 
@@ -68,6 +68,20 @@ out:
     return st;
 }
 
+/* Not a swap: a rank that fails leaves while the others may still wait for one. */
+static void leave(struct host_exchange *base)
+{
+    struct shm_exchange *x = (struct shm_exchange *)base;
+    const struct shard shard = base->base.shard;
+    const uint64_t end_ns = clock_ns() + (uint64_t)EXCHANGE_CLOSE_MS * 1000000u;
+
+    wait_word_set(&x->region->has_left[shard.rank], 1);
+    for (int r = 0; r < shard.n_ranks; r++)
+        while (!wait_word_wait(&x->region->has_left[r], 1, (uint64_t)WAIT_CHECK_MS * 1000000u))
+            if (atomic_load(&base->watch->has_fault) || clock_ns() > end_ns)
+                return;
+}
+
 static void close_shm(struct host_exchange *x)
 {
     free(x);
@@ -76,7 +90,7 @@ static void close_shm(struct host_exchange *x)
 enum osp_status shm_exchange_open(struct exchange **out, void *region, struct shard shard,
                                   const struct rank_watch *watch)
 {
-    static const struct transport_ops ops = {.swap = swap, .close = close_shm};
+    static const struct transport_ops ops = {.swap = swap, .leave = leave, .close = close_shm};
     struct shm_exchange *x = mem_new(sizeof(*x));
 
     host_exchange_init(&x->base, shard, &ops, watch);

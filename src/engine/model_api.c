@@ -59,7 +59,8 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
     return OSP_OK;
 }
 
-enum osp_status device_memory_get(struct device_memory_info *out, const char *device, double share)
+enum osp_status device_memory_get(struct device_memory_info *out, const char *device, int n_ranks,
+                                  double share)
 {
     const struct backend_ops *ops = backend_find(device);
     enum osp_status st;
@@ -67,7 +68,7 @@ enum osp_status device_memory_get(struct device_memory_info *out, const char *de
     if (ops == NULL)
         return OSP_ENOTFOUND;
     *out = (struct device_memory_info){.host_bytes = host_available_bytes(), .share = share};
-    TRY(ops->memory(&out->gpu));
+    TRY(ops->memory(&out->gpu, 0, n_ranks));
     out->free_bytes = out->allowed_bytes = out->host_bytes;
     if (out->gpu.total_bytes > 0) {
         out->free_bytes = device_share_bytes(&out->gpu, 0, out->host_bytes);
@@ -129,7 +130,8 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         return OSP_OK;
     }
     TRY(model_config_check(whole));
-    TRY(device_memory_get(&request.info, opt->device, opt->gpu_memory_utilization));
+    TRY(device_memory_get(&request.info, opt->device, ranks_wanted(opt),
+                          opt->gpu_memory_utilization));
     TRY(plan_rank(&request, &part, whole, opt));
     request.is_gpu = request.info.gpu.total_bytes > 0;
     if (!request.is_gpu) /* replicas on GPUs have memory of their own */
@@ -403,7 +405,7 @@ static enum osp_status check_dummy_fits(const struct gptoss_config *c,
     char need_text[16], has_text[16];
     enum osp_status st;
 
-    TRY(device_memory_get(&info, opt->device, opt->gpu_memory_utilization));
+    TRY(device_memory_get(&info, opt->device, ranks_wanted(opt), opt->gpu_memory_utilization));
     if (need > info.allowed_bytes)
         st = fail(OSP_ENOMEM, "dummy weights of %d layers take %s, only %s are free: ask for fewer",
                   c->n_layers, format_bytes(need_text, (double)need),
@@ -421,7 +423,7 @@ static enum osp_status generate_draft(struct draft_files *out, struct gptoss_con
 
     if (opt->draft_model == NULL)
         return OSP_OK;
-    TRY(backend_find(opt->device)->memory(&memory));
+    TRY(backend_find(opt->device)->memory(&memory, 0, 1));
     TRY(draft_files_generate(out, target, memory.total_bytes > 0));
 out:
     return st;

@@ -88,7 +88,7 @@ static enum osp_status write_memory(struct osp_validate_report *out,
     struct device_memory_info info;
     enum osp_status st;
 
-    TRY(device_memory_get(&info, opt->device, 0));
+    TRY(device_memory_get(&info, opt->device, 1, 0));
     out->host_available_bytes = info.host_bytes;
     out->device_available_bytes = info.free_bytes;
     out->replicas_share_memory = info.gpu.total_bytes == 0;

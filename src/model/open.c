@@ -180,8 +180,7 @@ static enum osp_status bind_experts(struct builder *b, struct layer *l,
                               .gates = b->act.gates,
                               .limit = b->c->swiglu_limit,
                               .alpha = b->c->swiglu_alpha,
-                              .slice_units = expert_units_per_slice(b->m->config.expert_width),
-                              .whole_width = b->m->config.expert_width,
+                              .slice_units = shard_slice_units(&b->m->config, b->m->shard.rule),
                               .units = b->act.units,
                               .parts = b->act.parts};
     TRY(pack(b, &l->router.wr, &w->wr));
@@ -329,7 +328,7 @@ static enum osp_status open_dummy(struct builder *b)
     enum osp_status st;
 
     TRY(find_device(m, opt));
-    TRY(m->ops->memory(&memory));
+    TRY(m->ops->memory(&memory, m->shard.rank, 1));
     options.vectors_only = b->device_fills = memory.total_bytes > 0;
     TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers, opt->mxfp4_layers));
     if (opt->draft != NULL && draft_files_is_open(opt->draft))
@@ -407,7 +406,7 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
     TRY(find_packed(m, opt, options.mxfp4_layers));
     if (m->pack_cache.is_mapped)
         return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.mxfp4_layers, &m->report);
-    TRY(m->ops->memory(&memory));
+    TRY(m->ops->memory(&memory, m->shard.rank, 1));
     if (memory.total_bytes == 0 ||
         options.mxfp4_layers != MXFP4_NONE) /* otherwise packing reads it */
         TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
@@ -445,10 +444,10 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     enum osp_status st;
 
     TRY(check_options(opt));
-    TRY(open_checkpoint(&b));
-    m->config = m->checkpoint.config;
     m->shard =
         opt->exchange != NULL ? opt->exchange->shard : (struct shard){.rank = 0, .n_ranks = 1};
+    TRY(open_checkpoint(&b));
+    m->config = m->checkpoint.config;
     TRY(find_device(m, opt));
     m->shard.rule = m->ops->shard_rule;
     TRY(shard_check(b.c, m->shard.n_ranks, m->shard.rule));

@@ -13,7 +13,7 @@ enum { SCALE_NAN = 0xff };
 
 /* ---- which numbers of ranks ---- */
 
-static int units_per_slice(const struct gptoss_config *c, enum shard_rule rule)
+int shard_slice_units(const struct gptoss_config *c, enum shard_rule rule)
 {
     return rule == SHARD_FOR_GPU ? gpu_expert_units_per_slice(c->expert_width)
                                  : expert_units_per_slice(c->expert_width);
@@ -21,7 +21,7 @@ static int units_per_slice(const struct gptoss_config *c, enum shard_rule rule)
 
 static int64_t slice_columns_of(const struct gptoss_config *c, enum shard_rule rule)
 {
-    return (int64_t)units_per_slice(c, rule) * SLICE_UNIT_COLUMNS;
+    return (int64_t)shard_slice_units(c, rule) * SLICE_UNIT_COLUMNS;
 }
 
 /* NULL: the model can be divided among so many ranks; else the reason. */
@@ -35,7 +35,7 @@ static const char *find_obstacle(const struct gptoss_config *c, int n, enum shar
         return "the key/value heads must be divisible";
     if (c->n_heads / c->n_kv_heads * c->head_dim % SLICE_UNIT_COLUMNS != 0)
         return "the queries of a key/value head must be a multiple of 64 columns";
-    if (slices_of(c->expert_width, units_per_slice(c, rule)) < n)
+    if (slices_of(c->expert_width, shard_slice_units(c, rule)) < n)
         return "every rank needs a slice of each expert";
     if (c->expert_width % MXFP4_BLOCK != 0 || c->width % MXFP4_BLOCK != 0)
         return "the widths must be multiples of 32";

@@ -16,6 +16,10 @@
 CHECKED enum osp_status shard_check(const struct gptoss_config *c, int n_ranks,
                                     enum shard_rule rule);
 
+/* Units of 64 columns in a slice of the sum over an expert's columns, which ranks share out. c: of
+ * the whole model. */
+int shard_slice_units(const struct gptoss_config *c, enum shard_rule rule);
+
 /* The config of one rank's part: fewer heads and units, the same vocabulary. Only for a shard that
  * shard_check() accepts. */
 void shard_config(struct gptoss_config *out, const struct gptoss_config *c, struct shard shard);

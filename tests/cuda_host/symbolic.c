@@ -152,8 +152,7 @@ static void make_experts(struct symbolic *s, struct layer *l, const struct symbo
         .b_down = tensor(s, bf16, LAYOUT_ROWS, n.experts, n.width, 0),
         .limit = 7,
         .alpha = 1.702f,
-        .slice_units = expert_units_per_slice(n.expert_width),
-        .whole_width = spec->is_nano ? 128 : 2880,
+        .slice_units = gpu_expert_units_per_slice(spec->is_nano ? 128 : 2880),
         .units = a->units,
         .parts = a->parts};
     l->experts_residual = l->attn_residual;

@@ -16,6 +16,11 @@
         .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2                                      \
     }
 
+#define MODEL_RANKS                                                                                \
+    {                                                                                              \
+        .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2, .n_ranks = 2                        \
+    }
+
 #define MODEL_DRAFT                                                                                \
     {                                                                                              \
         .has_draft = true, .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2                   \
@@ -122,6 +127,20 @@ static const struct golden goldens[] = {
      "1 decode row, with a draft head",
      MODEL_DRAFT,
      {SM_90A, false, {.n_decode = 1}},
+     0,
+     0},
+    {"ranks-1", "1 decode row, rank 0 of 2", MODEL_RANKS, {SM_90A, false, {.n_decode = 1}}, 0, 0},
+    {"ranks-4", "4 decode rows, rank 0 of 2", MODEL_RANKS, {SM_90A, false, {.n_decode = 4}}, 0, 0},
+    {"ranks-64",
+     "64 decode rows, rank 0 of 2",
+     MODEL_RANKS,
+     {SM_90A, false, {.n_decode = 64}},
+     0,
+     0},
+    {"ranks-prefill-2048",
+     "2048 prefill rows, the last one sampled, rank 0 of 2",
+     MODEL_RANKS,
+     {SM_90A, false, {.n_prefill = 2048}},
      0,
      0},
     {"draft-1",

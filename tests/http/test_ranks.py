@@ -3,6 +3,9 @@
 RANK_REQUESTS, RANK_ROUNDS: how many requests are compared, and how often a rank of 2, and then of 4, is killed or
 stopped (8 and 2; `make ranks` takes 200 and 100). TOLD_S: how long clients may wait for what they are promised within
 a second: here much else may run on the machine, `make ranks` holds it.
+
+On GPUs (tests/run_gpu ranks): RANK_DEVICE=cuda. Prompts are then fed as decode rows, whose bits do not depend on the
+number of ranks. RANK_FAULT_S ends the rounds after so many seconds and prints how many there were.
 """
 
 import concurrent.futures
@@ -22,12 +25,17 @@ import urllib.request
 import pytest
 
 from conftest import PROGRAM, run
-from test_worker import Stream, children, health, is_gone, wait_until
+from test_worker import TASK, children, health, is_gone, wait_until
 
 REQUESTS = int(os.environ.get("RANK_REQUESTS", "8"))
 ROUNDS = int(os.environ.get("RANK_ROUNDS", "2"))
 TOLD_S = float(os.environ.get("TOLD_S", "8"))
-NANO = ["--device", "cpu", "-t", "1", "--served-model-name", "osprey-nano"]
+FAULT_S = float(os.environ.get("RANK_FAULT_S", "inf"))
+DEVICE = os.environ.get("RANK_DEVICE", "cpu")
+NANO = ["--device", DEVICE, "-t", "1", "--served-model-name", "osprey-nano"]
+if DEVICE != "cpu":  # little memory: ranks start again in less time
+    NANO += ["--kv-cache-memory", "512M", "--max-num-batched-tokens", "512"]
+    os.environ["OSPREY_PROMPT_ROWS"] = "decode"
 EIGHT_HEADS = [*NANO, "--load-format", "dummy", "--shape", "osprey-nano-8kv"]  # for up to eight ranks
 
 NANO_FOLDER = pathlib.Path(__file__).resolve().parents[2] / "models" / "osprey-nano"
@@ -123,6 +131,33 @@ def rank_processes(server):
     return found
 
 
+class Stream(threading.Thread):
+    """An answer that goes on until something ends it; without a client library, which GPU machines may lack."""
+
+    def __init__(self, server, max_tokens=3000):
+        super().__init__(daemon=True)
+        self.began, self.error, self.ended_s = threading.Event(), None, None
+        request = {"model": "osprey-nano", "messages": TASK, "stream": True, "temperature": 1.5, "ignore_eos": True,
+                   "max_tokens": max_tokens}
+        self.call = urllib.request.Request(
+            f"{server.url}/v1/chat/completions", json.dumps(request).encode(), {"Content-Type": "application/json"}
+        )
+        self.start()
+
+    def run(self):
+        try:
+            with urllib.request.urlopen(self.call, timeout=60) as events:
+                for line in events:
+                    if line.startswith(b"data: {"):
+                        event = json.loads(line[6:])
+                        self.error = self.error or event.get("error")
+                        self.began.set()
+        except OSError as error:
+            self.error = error
+        self.ended_s = time.monotonic()
+        self.began.set()
+
+
 def whole_tree(pid):
     found = [pid]
     for child in children(pid):
@@ -168,13 +203,15 @@ def test_a_rank_fails_in_mid_stream(start_server, n_ranks, tmp_path):
     server = start_server(*shape, *ranks(n_ranks), "--worker-restarts", "1000000", environment=temporary)
     rng = random.Random(n_ranks)
     want = answer(server, QUESTION)
-    files = None
-    for count in range(1, ROUNDS + 1):
+    files, count, began = None, 0, time.monotonic()
+    while count < ROUNDS and time.monotonic() - began < FAULT_S:
+        count += 1
         fail_once(server, rng, count, n_ranks)
         assert answer(server, QUESTION) == want
         now = len(os.listdir(f"/proc/{server.process.pid}/fd"))
         files = files or now
         assert now <= files + 2
+    print(f"{count} ranks of {n_ranks} were killed or stopped in {time.monotonic() - began:.0f} s")
     tree = whole_tree(server.process.pid)
     assert server.stop() == 0, server.log
     wait_until(lambda: all(is_gone(pid) for pid in tree), "all processes are gone", 10)

@@ -13,7 +13,6 @@ import time
 import urllib.error
 import urllib.request
 
-import openai
 import pytest
 
 KILLS = int(os.environ.get("KILLS", "3"))
@@ -77,6 +76,8 @@ class Stream(threading.Thread):
         self.start()
 
     def run(self):
+        import openai
+
         client = self.server.client()
         try:
             for chunk in client.chat.completions.create(
@@ -150,6 +151,8 @@ def test_killed_in_mid_stream(start_server):
 
 def test_health_while_it_loads_again(start_server):
     """A large load is long enough to see what clients are told meanwhile."""
+    import openai
+
     server = start_server(
         "--worker", "on", "--load-format", "dummy", "--shape", "gpt-oss-20b", "--layers", "1", "--device", "cpu"
     )
@@ -187,6 +190,8 @@ def test_stopped(start_server):
 
 
 def test_dead_for_good(start_server):
+    import openai
+
     server = start_server("--worker", "on", "--worker-restarts", "1")
     for _ in range(2):
         wait_until(lambda: health(server)[0] == 200, "200")

@@ -258,8 +258,10 @@ static enum osp_status fake_kv_dtype(const struct backend_options *opt, enum dty
     return OSP_OK;
 }
 
-static enum osp_status fake_memory(struct device_memory *out)
+static enum osp_status fake_memory(struct device_memory *out, int first, int n)
 {
+    (void)first;
+    (void)n;
     *out = (struct device_memory){.total_bytes = (int64_t)1 << 40, .free_bytes = (int64_t)1 << 40};
     return OSP_OK;
 }

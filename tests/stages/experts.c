@@ -39,7 +39,9 @@ static struct experts_args some_experts(int T, int E, int A, int C, int F, enum 
                                  .b_down = FILLED(1, DTYPE_BF16, E, C),
                                  .limit = 7,
                                  .alpha = 1.702f,
-                                 .slice_units = expert_units_per_slice(F),
+                                 .slice_units = under.ops->shard_rule == SHARD_FOR_GPU
+                                                    ? gpu_expert_units_per_slice(F)
+                                                    : expert_units_per_slice(F),
                                  .units = SHAPED(DTYPE_F32, T * A, F),
                                  .parts = SHAPED(DTYPE_F32, T * A, C)};
 }

@@ -17,7 +17,7 @@ static void test_slices(void **state)
 {
     (void)state;
     for (int n = 1; n <= UNITS_MAX; n++) {
-        const int width = expert_slice_width(n);
+        const int width = gpu_expert_units_per_slice(n * UNIT_COLUMNS);
         int next = 0;
 
         for (int s = 0; s < EXPERT_SLICES; s++) {
@@ -32,7 +32,7 @@ static void test_slices(void **state)
         }
         assert_int_equal(next, n);
     }
-    assert_int_equal(expert_slice_width(45), 6);
+    assert_int_equal(gpu_expert_units_per_slice(45 * UNIT_COLUMNS), 6);
     for (int s = 0; s < EXPERT_SLICES; s++)
         assert_int_equal(expert_slice_units(45, 6, s), s < 7 ? 6 : 3);
 }

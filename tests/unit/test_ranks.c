@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "dist/host_exchange.h"
 #include "model/convert.h"
@@ -400,8 +401,44 @@ static void test_sums(void **state)
     free(region);
 }
 
+static void *leave_with_others(void *arg)
+{
+    struct exchange *x = arg;
+
+    x->ops->leave(x);
+    return NULL;
+}
+
+/* A rank that has left waits for the others, not for one that has ended, and not for ever. */
+static void test_leaving(void **state)
+{
+    const uint64_t begin_ns = clock_ns();
+    struct exchange *x[2];
+    pthread_t thread;
+    void *region;
+
+    (void)state;
+    atomic_store(&watch.has_fault, false);
+    must(mem_try_array(&region, 1, shm_region_bytes(2), "region"));
+    for (int r = 0; r < 2; r++)
+        must(shm_exchange_open(&x[r], region, (struct shard){.rank = r, .n_ranks = 2}, &watch));
+    atomic_store(&watch.has_fault, true);
+    leave_with_others(x[0]);
+    assert_true(clock_ns() - begin_ns < EXCHANGE_CLOSE_MS * (uint64_t)1000000);
+    atomic_store(&watch.has_fault, false);
+    leave_with_others(x[0]); /* rank 1 is silent */
+    assert_true(clock_ns() - begin_ns >= EXCHANGE_CLOSE_MS * (uint64_t)1000000);
+    assert_int_equal(pthread_create(&thread, NULL, leave_with_others, x[0]), 0);
+    leave_with_others(x[1]);
+    pthread_join(thread, NULL);
+    for (int r = 0; r < 2; r++)
+        exchange_close(x[r]);
+    free(region);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_nano_on_two), cmocka_unit_test(test_four_and_eight),
           cmocka_unit_test(test_over_sockets), cmocka_unit_test(test_scalar_and_quantized),
           cmocka_unit_test(test_sizes), cmocka_unit_test(test_bytes),
           cmocka_unit_test(test_gpu_sizes), cmocka_unit_test(test_gpu_parts),
-          cmocka_unit_test(test_fault_ends_a_wait), cmocka_unit_test(test_sums))
+          cmocka_unit_test(test_fault_ends_a_wait), cmocka_unit_test(test_sums),
+          cmocka_unit_test(test_leaving))

@@ -740,7 +740,33 @@ static void test_batch_holds_the_plan(void **state)
     fixture_close(&f);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
+/* For tests of devices: the plan is the same, and the device gets decode rows alone. */
+static void test_prompts_as_decode_rows(void **state)
+{
+    struct sched_limits limits;
+    struct fixture f;
+    const struct batch *b;
+    void *memory;
+
+    (void)state;
+    fixture_open(&f, 2, 64, 64);
+    limits = f.limits;
+    limits.has_decode_prompts = true;
+    sched_free(f.sched);
+    assert_int_equal(sched_new(&f.sched, &limits), OSP_OK);
+    memory = malloc((size_t)sched_batch_bytes_max(&limits));
+    add(&f, 0, 5, 10);
+    assert_int_equal(sched_plan(f.sched, 1)->n_prefill_rows, 5);
+    b = sched_batch(f.sched, memory);
+    assert_int_equal(b->n_rows, 5);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(BATCH_PHASES(b)[i], PHASE_DECODE);
+    free(memory);
+    fixture_close(&f);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_prompts_as_decode_rows),
+          cmocka_unit_test(test_prompt_in_chunks_then_decode),
           cmocka_unit_test(test_decodes_go_before_prompts),
           cmocka_unit_test(test_admits_what_fits_in_order),
           cmocka_unit_test(test_younger_one_gives_way_and_comes_back),

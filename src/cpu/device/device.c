@@ -147,8 +147,10 @@ out:
     return st;
 }
 
-static enum osp_status cpu_memory(struct device_memory *out)
+static enum osp_status cpu_memory(struct device_memory *out, int first, int n)
 {
+    (void)first;
+    (void)n;
     *out = (struct device_memory){0};
     return OSP_OK;
 }

@@ -5,7 +5,7 @@
  *
  *     unit    = fp16(gate * swiglu(...)) of an entry, which is a token at one of its experts: gates
  *               are applied before the down product
- *     slice   = a run of expert_slice_width() adjacent units of 64 columns of w_down. Its product
+ *     slice   = a run of adjacent units of 64 columns of w_down. Its product
  *               with the entry's units is one chain of float32 in ascending order of units and
  *               blocks, from zero
  *     partial = a slice times scale[c], rounded to an integer once, or gate * bias * scale[c],
@@ -53,16 +53,10 @@ enum {
     E8M0_CODE_MAX = 254         /* of a block scale that is a number */
 };
 
-/* Units of 64 columns in a slice; the last slice may have fewer. Warp s of eight has units
- * [s * width, (s + 1) * width): 45 units make seven slices of 6 and one of 3. With few units there
- * are fewer than EXPERT_SLICES slices. A rank of N has slices rank, rank + N, .. of every expert,
- * as slices 0, 1, .. of its own columns: only the last one can be short. */
-static inline HOST_DEVICE int expert_slice_width(int n_units)
-{
-    return (n_units + EXPERT_SLICES - 1) / EXPERT_SLICES;
-}
-
-/* Units of slice s of this width; 0: there is no such slice. */
+/* Units of slice s of this width (gpu_expert_units_per_slice()); 0: there is no such slice. Warp s
+ * of eight has units [s * width, (s + 1) * width): 45 units make seven slices of 6 and one of 3.
+ * With few units there are fewer than EXPERT_SLICES slices. A rank of N has slices rank, rank + N,
+ * .. of every expert, as slices 0, 1, .. of its own columns: only the last one can be short. */
 static inline HOST_DEVICE int expert_slice_units(int n_units, int width, int s)
 {
     const int n_left = n_units - s * width;

@@ -16,8 +16,7 @@ enum {
     THREADS = 256,
     FEW_THREADS = 128,
     FEW_VECTORS = 1024, /* as many blocks as possible for the least latency */
-    BLOCKS_PER_SM = 2,
-    OWNED_VECTORS_MIN = 16384 /* 256 kB and more are added by their owners */
+    BLOCKS_PER_SM = 2
 };
 
 /* ---- a vector of a window ---- */
@@ -51,15 +50,14 @@ static __device__ __forceinline__ bool has_arrived(uint4 v)
 }
 
 /* Waits for a vector, and empties its place. */
-static __device__ __forceinline__ uint4 take(char *from, const struct rank_peers &p, int rank)
+static __device__ __forceinline__ uint4 take(char *from, const struct rank_peers &p, int rank,
+                                             struct rank_wait *w)
 {
-    const uint32_t nan = 0x7FC00000u;
-    uint64_t begin_ns = 0;
     uint4 v = poll(from);
 
     for (int polls = 1; !has_arrived(v); polls++) {
-        if (polls % POLLS_PER_LOOK == 0 && gives_up(p.state, rank, &begin_ns))
-            return make_uint4(nan, nan, nan, nan);
+        if (is_over(p, rank, polls, w))
+            return make_uint4(RANK_LOST, RANK_LOST, RANK_LOST, RANK_LOST);
         v = poll(from);
     }
     push(from, make_uint4(RANK_EMPTY, RANK_EMPTY, RANK_EMPTY, RANK_EMPTY));
@@ -138,14 +136,16 @@ static __device__ __forceinline__ void store_sum(const struct rank_sums &s, cons
 
 /* The sum of all ranks' vectors in rank order; those of others are `stride` vectors apart. */
 static __device__ __forceinline__ uint4 take_sum(const struct rank_sums &s, char *first,
-                                                 int64_t stride, uint4 own, bool is_integer)
+                                                 int64_t stride, uint4 own, bool is_integer,
+                                                 struct rank_wait *w)
 {
     uint4 sum = make_uint4(0, 0, 0, 0);
 
 #pragma unroll 1
     for (int r = 0; r < s.peers.n_ranks; r++) {
-        const uint4 part =
-            r == s.peers.rank ? own : take(first + r * stride * (int64_t)sizeof(uint4), s.peers, r);
+        const uint4 part = r == s.peers.rank
+                               ? own
+                               : take(first + r * stride * (int64_t)sizeof(uint4), s.peers, r, w);
 
         sum = r == 0 ? part : sum_of(sum, part, is_integer);
     }
@@ -156,8 +156,10 @@ static __device__ __forceinline__ uint4 take_sum(const struct rank_sums &s, char
 static __device__ __forceinline__ void add_all(const struct rank_sums &s, const struct vectors &v,
                                                int64_t begin, int64_t stride)
 {
+    struct rank_wait wait = {0, false};
+
 #pragma unroll 4
-    for (int64_t i = begin; i < v.n; i += stride) {
+    for (int64_t i = begin; !s.is_pushed && i < v.n; i += stride) {
         const uint4 own = load_own(s, i);
 
 #pragma unroll
@@ -170,7 +172,8 @@ static __device__ __forceinline__ void add_all(const struct rank_sums &s, const 
     for (int64_t i = begin; i < v.n; i += stride) {
         char *first = v.mine + i * (int64_t)sizeof(uint4);
 
-        store_sum(s, v, i, take_sum(s, first, v.n, load_own(s, i), is_integer_vector(s, v, i)));
+        store_sum(s, v, i,
+                  take_sum(s, first, v.n, load_own(s, i), is_integer_vector(s, v, i), &wait));
     }
 }
 
@@ -180,9 +183,10 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
 {
     const int rank = s.peers.rank, n_ranks = s.peers.n_ranks;
     const int64_t sums_at = n_ranks * v.part;
+    struct rank_wait wait = {0, false};
 
 #pragma unroll 2
-    for (int64_t at = begin; at < v.part; at += stride)
+    for (int64_t at = begin; !s.is_pushed && at < v.part; at += stride)
 #pragma unroll
         for (int r = 0; r < RANK_PEERS_MAX; r++)
             if (r < n_ranks && r != rank && r * v.part + at < v.n)
@@ -194,7 +198,7 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
         if (i >= v.n)
             break;
         uint4 sum = take_sum(s, v.mine + at * (int64_t)sizeof(uint4), v.part, load_own(s, i),
-                             is_integer_vector(s, v, i));
+                             is_integer_vector(s, v, i), &wait);
 
         sum = make_uint4(sendable(sum.x), sendable(sum.y), sendable(sum.z), sendable(sum.w));
 #pragma unroll
@@ -210,7 +214,7 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
                 const int64_t i = r * v.part + at;
 
                 store_sum(s, v, i,
-                          take(v.mine + (sums_at + i) * (int64_t)sizeof(uint4), s.peers, r));
+                          take(v.mine + (sums_at + i) * (int64_t)sizeof(uint4), s.peers, r, &wait));
             }
 }
 
@@ -234,7 +238,7 @@ static __global__ void __launch_bounds__(THREADS)
 void launch_rank_sums(struct launch_list *list, const struct rank_sums *s)
 {
     const int64_t n = (int64_t)s->n_rows * (s->n_columns / RANK_WORDS);
-    const bool is_owned = s->peers.n_ranks > 2 && n >= OWNED_VECTORS_MIN;
+    const bool is_owned = rank_is_owned(n, s->peers.n_ranks);
     const int64_t n_each = is_owned ? rank_part_vectors(n, s->peers.n_ranks) : n;
     const unsigned threads = n_each <= FEW_VECTORS ? FEW_THREADS : THREADS;
     const int64_t n_wanted = (n_each + threads - 1) / threads;
@@ -271,6 +275,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t n = live_rows(o.n_live, o.n_rows) * row;
     const int64_t slot_at =
         (*(volatile uint32_t *)p.n_before + (uint32_t)o.index) % 2 * p.slot_bytes;
+    struct rank_wait wait = {0, false};
 
     pdl_wait();
     pdl_launch_dependents();
@@ -297,8 +302,8 @@ static __global__ void __launch_bounds__(THREADS)
 
             if (r == p.rank)
                 continue;
-            high = sum_of(high, take(from, p, r), true);
-            const uint4 part = take(from + n * (int64_t)sizeof(uint4), p, r);
+            high = sum_of(high, take(from, p, r, &wait), true);
+            const uint4 part = take(from + n * (int64_t)sizeof(uint4), p, r, &wait);
 
             low = make_uint4(low.x + part.x, low.y + part.y, low.z + part.z, low.w + part.w);
         }
@@ -320,14 +325,16 @@ void launch_rank_out(struct launch_list *list, const struct rank_out *o)
                                    0, *o);
 }
 
-/* ---- integers of one row ---- */
+/* ---- integers of a few rows ---- */
 
 static __global__ void __launch_bounds__(THREADS)
     rank_integers_kernel(const __grid_constant__ struct rank_integers s)
 {
-    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), n = s.n / RANK_WORDS;
+    const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), row = s.n_columns / RANK_WORDS;
+    const int n = s.n_rows * row;
     const struct rank_peers &p = s.peers;
     const uint32_t bad = EXPERT_SUM_POISONED;
+    struct rank_wait wait = {0, false};
 
     const int64_t slot_at =
         (*(volatile uint32_t *)p.n_before + (uint32_t)s.index) % 2 * p.slot_bytes;
@@ -336,7 +343,8 @@ static __global__ void __launch_bounds__(THREADS)
     pdl_launch_dependents();
     if (i >= n)
         return;
-    const bool is_poisoned = __ldcg(s.poison) != 0;
+    int32_t *const poison = s.poison + i / row;
+    const bool is_poisoned = __ldcg(poison) != 0;
     uint4 sum = __ldcg((const uint4 *)s.sums + i);
 
     if (is_poisoned)
@@ -348,18 +356,21 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll 1
     for (int r = 0; r < p.n_ranks; r++)
         if (r != p.rank)
-            sum = sum_of(
-                sum, take(p.windows[p.rank] + slot_at + (r * n + i) * (int64_t)sizeof(uint4), p, r),
-                true);
+            sum = sum_of(sum,
+                         take(p.windows[p.rank] + slot_at + (r * n + i) * (int64_t)sizeof(uint4), p,
+                              r, &wait),
+                         true);
     if (sum.x == bad)
-        *s.poison = 1;
+        *poison = 1;
     ((uint4 *)s.sums)[i] = sum.x == bad ? make_uint4(0, 0, 0, 0) : sum;
 }
 
 void launch_rank_integers(struct launch_list *list, const struct rank_integers *s)
 {
-    add_dependent<rank_integers_kernel>(
-        list, (unsigned)((s->n / RANK_WORDS + FEW_THREADS - 1) / FEW_THREADS), FEW_THREADS, 0, *s);
+    const int n = s->n_rows * (s->n_columns / RANK_WORDS);
+
+    add_dependent<rank_integers_kernel>(list, (unsigned)((n + FEW_THREADS - 1) / FEW_THREADS),
+                                        FEW_THREADS, 0, *s);
 }
 
 /* ---- logits ---- */
@@ -386,11 +397,13 @@ static __global__ void __launch_bounds__(RANK_PEERS_MAX)
     signal_logits_kernel(const __grid_constant__ struct rank_logits l)
 {
     const int r = (int)threadIdx.x, rank = l.peers.rank;
+    struct rank_wait wait = {0, false};
 
     pdl_wait();
     pdl_launch_dependents();
     if (rank == 0 && r > 0 && r < l.peers.n_ranks)
-        (void)take(l.peers.windows[0] + l.signals_at + r * (int64_t)sizeof(uint4), l.peers, r);
+        (void)take(l.peers.windows[0] + l.signals_at + r * (int64_t)sizeof(uint4), l.peers, r,
+                   &wait);
     if (rank > 0 && r == 0)
         push(l.peers.windows[0] + l.signals_at + rank * (int64_t)sizeof(uint4),
              make_uint4(1, 1, 1, 1));
@@ -409,11 +422,11 @@ void launch_rank_logits(struct launch_list *list, const struct rank_logits *l)
 
 static __device__ __forceinline__ uint32_t take_word(char *from, const struct rank_peers &p)
 {
-    uint64_t begin_ns = 0;
+    struct rank_wait wait = {0, false};
     uint32_t word = *(volatile uint32_t *)from;
 
     for (int polls = 1; word == RANK_EMPTY; polls++) {
-        if (polls % POLLS_PER_LOOK == 0 && gives_up(p.state, 0, &begin_ns))
+        if (is_over(p, 0, polls, &wait))
             return 0;
         word = *(volatile uint32_t *)from;
     }

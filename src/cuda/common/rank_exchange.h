@@ -12,7 +12,8 @@
  * Kernels of a few rows exchange within, by pairs of a number and the number of the exchange: any
  * number of threads may read a pair, and nobody empties it. Pairs have two slots as well.
  *
- * Every wait ends: when the host says so (another rank has ended), or after WAIT_NS_MAX
+ * Every wait ends: when the host says so (another rank has ended), or after EXCHANGE_WAIT_MS. The
+ * first wait that does so sets a word in device memory, which ends all others of the step at once
  * (rank_wait.cuh). The numbers of the step are then of no use, and the host fails it. */
 #ifndef CUDA_COMMON_RANK_EXCHANGE_H
 #define CUDA_COMMON_RANK_EXCHANGE_H
@@ -32,7 +33,8 @@ enum {
     RANK_WORDS = 4,     /* numbers that are exchanged together: 16 bytes */
     RANK_PAIR_ROWS = 4, /* rows that are exchanged within kernels */
     RANK_PAIR_BYTES = 8,
-    RANK_OUT_ROWS = 1024 /* of struct rank_out at most */
+    RANK_OUT_ROWS = 1024,          /* of struct rank_out at most */
+    RANK_OWNED_VECTORS_MIN = 16384 /* with more than two ranks, so many are added by their owners */
 };
 
 /* -0 as a float, and an integer that no sum has. Floats of this value are sent as 0. */
@@ -50,7 +52,8 @@ struct rank_peers {
     /* Host memory, mapped. 0; ENDED: the host ends all waits; 1 + r: a wait for rank r took too
      * long. */
     int32_t *state;
-    float *logits; /* of rank 0, (R, V), mapped here */
+    int32_t *ended; /* device memory of this rank; not 0: waits do not begin any more */
+    float *logits;  /* of rank 0, (R, V), mapped here */
 };
 
 enum { RANK_STATE_ENDED = -1 };
@@ -71,6 +74,11 @@ static inline HOST_DEVICE int64_t rank_signals_at(int64_t slot_bytes, int64_t n_
 static inline HOST_DEVICE int64_t rank_part_vectors(int64_t n_vectors, int n_ranks)
 {
     return (n_vectors + n_ranks - 1) / n_ranks;
+}
+
+static inline HOST_DEVICE bool rank_is_owned(int64_t n_vectors, int n_ranks)
+{
+    return n_ranks > 2 && n_vectors >= (int)RANK_OWNED_VECTORS_MIN;
 }
 
 static inline HOST_DEVICE int64_t rank_slot_bytes(int64_t n_rows, int64_t n_columns, int n_ranks)
@@ -108,9 +116,19 @@ struct rank_sums {
     const float *unit;     /* (n_columns) */
     const int32_t *n_live; /* live_rows.cuh: rows that are exchanged; NULL: all */
     int32_t n_rows, n_integer, n_columns;
-    int32_t index; /* of the exchange in its step */
+    int32_t index;  /* of the exchange in its step */
+    bool is_pushed; /* the kernel that computed h has pushed it (struct rank_push) */
 };
 void launch_rank_sums(struct launch_list *list, const struct rank_sums *s);
+
+/* For a kernel that computes all rows of such an exchange, floats, and pushes them (rank_push.cuh).
+ * It must run behind the exchange before, as every kernel of the same stream does. */
+struct rank_push {
+    const struct rank_peers *peers; /* device memory; NULL: nothing is pushed */
+    int64_t n_vectors;              /* of RANK_WORDS numbers, in all rows */
+    int32_t index;
+    bool is_owned; /* rank_is_owned() */
+};
 
 /* The same for decode rows of attn_out, whose sums are two words (out_sums.h): high ones in h, low
  * ones in `low`. h = the value of the sum over ranks, plus bias. */
@@ -125,12 +143,13 @@ struct rank_out {
 };
 void launch_rank_out(struct launch_list *list, const struct rank_out *o);
 
-/* The same for one row of integers, which stay integers: struct expert_sums of decode.h. A poisoned
- * row is poisoned on all ranks. */
+/* The same for a few rows of integers, which stay integers: struct expert_sums of decode.h. A
+ * poisoned row is poisoned on all ranks. */
 struct rank_integers {
     struct rank_peers peers;
-    int32_t *sums, *poison;
-    int32_t n, index;
+    int32_t *sums;                    /* (n_rows, n_columns) */
+    int32_t *poison;                  /* (n_rows) */
+    int32_t n_rows, n_columns, index; /* n_rows: up to RANK_PAIR_ROWS */
 };
 void launch_rank_integers(struct launch_list *list, const struct rank_integers *s);
 

@@ -2,35 +2,65 @@
 #ifndef CUDA_COMMON_RANK_WAIT_CUH
 #define CUDA_COMMON_RANK_WAIT_CUH
 
+#include "backend/exchange.h"
+#include "cuda/common/clock.cuh"
 #include "cuda/common/out_sums.h"
 #include "cuda/common/rank_exchange.h"
 
 enum {
-    POLLS_PER_LOOK = 256, /* polls between two looks at the clock */
+    POLLS_PER_LOOK = 32, /* polls between two looks at the clock and at what has ended */
     /* The state is host memory: many threads that read it at once delay each other, and what they
      * wait for. */
     WAIT_NS_BEFORE_LOOKS = 5000000
 };
 
-static const uint64_t WAIT_NS_MAX = 60000000000ull;
+/* In place of a number that did not arrive: NaN. */
+#define RANK_LOST 0x7FC00000u
 
-/* Whether a wait for the rank, which began at *begin_ns (0: now), ends without its numbers. */
-static __device__ __noinline__ bool gives_up(int32_t *state, int from, uint64_t *begin_ns)
+static const uint64_t WAIT_NS_MAX = EXCHANGE_WAIT_MS * 1000000ull;
+
+/* Whether a wait for the rank, which began at begin_ns, ends without its numbers. The first one of
+ * a step that does so tells all others of the step, in this kernel and in those that follow, by a
+ * word of device memory. */
+static __device__ __noinline__ bool gives_up(int32_t *state, int32_t *ended, int from,
+                                             uint64_t begin_ns)
 {
-    uint64_t now;
+    const uint64_t waited_ns = now_ns() - begin_ns;
 
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    if (*begin_ns == 0)
-        *begin_ns = now;
-    if (now - *begin_ns < WAIT_NS_BEFORE_LOOKS)
-        return false;
-    if (*(volatile int32_t *)state != 0)
+    if (*(volatile int32_t *)ended != 0)
         return true;
-    if (now - *begin_ns < WAIT_NS_MAX)
+    if (waited_ns < WAIT_NS_BEFORE_LOOKS)
         return false;
-    *(volatile int32_t *)state = 1 + from;
-    __threadfence_system();
+    if (*(volatile int32_t *)state == 0) {
+        if (waited_ns < WAIT_NS_MAX)
+            return false;
+        *(volatile int32_t *)state = 1 + from;
+        __threadfence_system();
+    }
+    *(volatile int32_t *)ended = 1;
     return true;
+}
+
+/* The waits of a thread in a kernel, in registers. */
+struct rank_wait {
+    uint64_t begin_ns; /* of this wait; 0: it has not looked at the clock */
+    bool has_ended;    /* an earlier wait ended without its numbers: none begins any more */
+};
+
+/* After `polls` polls: whether the wait is over. */
+static __device__ __forceinline__ bool is_over(const struct rank_peers &p, int from, int polls,
+                                               struct rank_wait *w)
+{
+    if (w->has_ended)
+        return true;
+    if (polls == 1)
+        w->begin_ns = 0;
+    if (polls % POLLS_PER_LOOK != 0)
+        return false;
+    if (w->begin_ns == 0)
+        w->begin_ns = now_ns();
+    w->has_ended = gives_up(p.state, p.ended, from, w->begin_ns);
+    return w->has_ended;
 }
 
 /* ---- pairs ---- */
@@ -72,17 +102,17 @@ push_pair(const struct rank_peers &p, const struct pair_slot &slot, int n, int a
 
 static __device__ __forceinline__ uint32_t wait_pair(const struct rank_peers &p,
                                                      const struct pair_slot &slot, int from, int n,
-                                                     int at)
+                                                     int at, struct rank_wait *w)
 {
     const char *place = p.windows[p.rank] + pair_offset(slot, from, n, at);
-    uint64_t begin_ns = 0, pair;
+    uint64_t pair;
 
     for (int polls = 1;; polls++) {
         asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(pair) : "l"(place) : "memory");
         if ((uint32_t)(pair >> 32) == slot.number)
             return (uint32_t)pair;
-        if (polls % POLLS_PER_LOOK == 0 && gives_up(p.state, from, &begin_ns))
-            return 0x7FC00000u; /* NaN */
+        if (is_over(p, from, polls, w))
+            return RANK_LOST;
     }
 }
 
@@ -92,6 +122,7 @@ static __device__ __forceinline__ struct out_words sum_of_pairs(const struct ran
                                                                 int at, struct out_words mine,
                                                                 bool pushes)
 {
+    struct rank_wait wait = {0, false};
     struct out_words sum = mine;
 
     if (pushes) {
@@ -100,10 +131,10 @@ static __device__ __forceinline__ struct out_words sum_of_pairs(const struct ran
     }
     for (int r = 0; r < p.n_ranks; r++)
         if (r != p.rank) {
-            const uint32_t high = wait_pair(p, slot, r, 2 * n, at);
+            const uint32_t high = wait_pair(p, slot, r, 2 * n, at, &wait);
+            const uint32_t low = wait_pair(p, slot, r, 2 * n, n + at, &wait);
 
-            sum =
-                out_words_sum(sum, {(int32_t)high, (int32_t)wait_pair(p, slot, r, 2 * n, n + at)});
+            sum = out_words_sum(sum, {(int32_t)high, (int32_t)low});
         }
     return sum;
 }

@@ -11,12 +11,12 @@ struct writer {
     void *ctx;
 };
 
-static void put_memory(const struct writer *w)
+static void put_memory(const struct writer *w, const struct gpu *gpu)
 {
     struct device_memory m;
     char line[LINE_BYTES];
 
-    if (cudaGetLastError() != cudaSuccess || gpu_memory(&m) != OSP_OK)
+    if (cudaGetLastError() != cudaSuccess || gpu_memory(&m, gpu->device, 1) != OSP_OK)
         return;
     snprintf(line, sizeof(line), "%.1f GB, %.1f GB free%s", (double)m.total_bytes * 1e-9,
              (double)m.free_bytes * 1e-9, m.is_unified ? ", shared with the host" : "");
@@ -138,7 +138,7 @@ void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx)
              p->minor, p->multiProcessorCount);
     put(ctx, "GPU", line);
     put(ctx, "class", arch_texts[gpu->arch]);
-    put_memory(&w);
+    put_memory(&w, gpu);
     put_driver(&w);
     for (int stage = 0; stage < N_GPU_STAGES; stage++)
         put_stage(&w, gpu, (enum stage)stage);

@@ -21,7 +21,7 @@ static enum osp_status cuda_alloc(struct backend *be, struct mem *out, size_t si
 {
     enum osp_status st;
 
-    (void)gpu_of(be);
+    (void)gpu_select(be);
     *out = (struct mem){0};
     if (size_bytes == 0)
         return OSP_OK;
@@ -42,7 +42,7 @@ static void cuda_release(struct backend *be, struct mem *m)
 static enum osp_status move(struct backend *be, void *dst, const void *src, size_t size_bytes,
                             const char *what)
 {
-    struct gpu *gpu = gpu_of(be);
+    struct gpu *gpu = gpu_select(be);
     enum osp_status st;
 
     TRY(gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDefault, gpu->stream), what));
@@ -68,14 +68,14 @@ static enum osp_status cuda_copy(struct backend *be, void *dst, const void *src,
 
 static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const struct tensor *host)
 {
-    return gpu_pack(gpu_of(be), out, host);
+    return gpu_pack(gpu_select(be), out, host);
 }
 
 static enum osp_status cuda_fill_random(struct backend *be, struct tensor *out,
                                         const struct tensor *host,
                                         const struct random_weight *values)
 {
-    return gpu_generate(gpu_of(be), out, host, values);
+    return gpu_generate(gpu_select(be), out, host, values);
 }
 
 static int64_t cuda_pack_bytes(const struct backend *be, const struct tensor *host)
@@ -95,20 +95,50 @@ static enum osp_status cuda_kv_dtype(const struct backend_options *opt, enum dty
     return OSP_OK;
 }
 
-enum osp_status gpu_memory(struct device_memory *out)
+/* A rank's device is that of its number; more ranks than devices share them. */
+static int device_of_rank(int rank, int n_devices)
+{
+    return n_devices > 0 ? rank % n_devices : 0;
+}
+
+static enum osp_status memory_of_device(struct device_memory *out, int device)
 {
     size_t n_free, n_all;
-    int is_integrated = 0, n_devices = 1;
+    int is_integrated = 0;
     enum osp_status st;
 
+    TRY(gpu_check(cudaSetDevice(device), "selecting a device"));
     TRY(gpu_check(cudaMemGetInfo(&n_free, &n_all), "querying free memory"));
-    TRY(gpu_check(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, 0),
+    TRY(gpu_check(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, device),
                   "querying the kind of memory"));
+    out->total_bytes = (int64_t)n_all;
+    out->free_bytes = (int64_t)n_free;
+    out->is_unified = is_integrated;
+out:
+    return st;
+}
+
+/* The query makes a context on the device; those of other ranks' devices are removed again. */
+enum osp_status gpu_memory(struct device_memory *out, int first, int n)
+{
+    struct device_memory least = {0};
+    int n_devices = 1, own;
+    enum osp_status st;
+
     TRY(gpu_check(cudaGetDeviceCount(&n_devices), "counting devices"));
-    *out = (struct device_memory){.total_bytes = (int64_t)n_all,
-                                  .free_bytes = (int64_t)n_free,
-                                  .n_devices = n_devices,
-                                  .is_unified = is_integrated};
+    own = device_of_rank(first, n_devices);
+    TRY(memory_of_device(&least, own));
+    for (int i = 1; i < n && i < n_devices; i++) {
+        struct device_memory m = {0};
+
+        TRY(memory_of_device(&m, device_of_rank(first + i, n_devices)));
+        TRY(gpu_check(cudaDeviceReset(), "removing a context"));
+        if (m.free_bytes < least.free_bytes)
+            least = m;
+    }
+    TRY(gpu_check(cudaSetDevice(own), "selecting a device"));
+    *out = least;
+    out->n_devices = n_devices;
 out:
     return st;
 }
@@ -117,7 +147,7 @@ out:
 
 static void cuda_close(struct backend *be)
 {
-    struct gpu *gpu = gpu_of(be);
+    struct gpu *gpu = gpu_select(be);
 
     if (gpu == NULL)
         return;
@@ -233,7 +263,6 @@ out:
     return st;
 }
 
-/* A rank's device is that of its number; more ranks than devices share them. */
 static enum osp_status select_device(struct gpu *gpu)
 {
     int n_devices = 0;
@@ -241,7 +270,7 @@ static enum osp_status select_device(struct gpu *gpu)
 
     if (gpu->limits.exchange != NULL) {
         TRY(gpu_check(cudaGetDeviceCount(&n_devices), "counting devices"));
-        gpu->device = n_devices > 0 ? gpu->limits.exchange->shard.rank % n_devices : 0;
+        gpu->device = device_of_rank(gpu->limits.exchange->shard.rank, n_devices);
     }
     TRY(gpu_check(cudaSetDevice(gpu->device), "selecting a device"));
 out:
@@ -327,7 +356,7 @@ static void cuda_describe(const struct backend *be, describe_fn *put, void *ctx)
 
 static enum osp_status cuda_probe(struct backend *be, struct probe *out)
 {
-    return gpu_probe(gpu_of(be), out);
+    return gpu_probe(gpu_select(be), out);
 }
 
 const struct backend_ops gpu_ops = {.name = "cuda",

@@ -82,8 +82,9 @@ struct gpu {
     struct stage_cost costs[N_STAGES];
 };
 
-/* Selects the rank's device for the calling thread; device 0 is selected in every thread. */
-static inline struct gpu *gpu_of(struct backend *be)
+/* The GPU of a backend, which becomes the current device of the calling thread. (Device 0 is
+ * current in every thread from its start.) */
+static inline struct gpu *gpu_select(struct backend *be)
 {
     struct gpu *gpu = (struct gpu *)be;
 
@@ -96,7 +97,7 @@ extern const struct backend_ops gpu_ops; /* device.c */
 
 /* OSP_OK, or a failure with `what`, the operation, and the message of CUDA. */
 CHECKED enum osp_status gpu_check(cudaError_t error, const char *what);
-CHECKED enum osp_status gpu_memory(struct device_memory *out);
+CHECKED enum osp_status gpu_memory(struct device_memory *out, int first, int n); /* backend_ops */
 
 /* program/workspace.c */
 /* Makes the workspace at least size_bytes large; its contents are lost when it grows. */

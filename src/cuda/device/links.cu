@@ -3,16 +3,10 @@
  * in the exchange between ranks. */
 #include "cuda/launch/links.h"
 
+#include "cuda/common/clock.cuh"
+
 enum { ROUNDS = 2000, ROUNDS_UNTIMED = 200 };
 static const uint64_t WAIT_NS_MAX = 1000000000; /* the other kernel may start late */
-
-static __device__ uint64_t now_ns(void)
-{
-    uint64_t t;
-
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-    return t;
-}
 
 static __device__ void store_system(uint32_t *at, uint32_t value)
 {

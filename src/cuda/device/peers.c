@@ -10,8 +10,9 @@
 enum {
     FAULT_MS_MAX = 700, /* after a CUDA error, for the heartbeats to find the rank that has ended */
     WORD_BYTES = 16,
-    /* behind the window: the word of the step, and a copy of peers */
-    BEHIND_BYTES = WORD_BYTES + sizeof(struct rank_peers)
+    /* behind the window: the step's number of exchanges, the word that ends waits, and a copy of
+     * peers */
+    BEHIND_BYTES = 2 * WORD_BYTES + sizeof(struct rank_peers)
 };
 
 /* What a rank sends the others about its memory. */
@@ -134,7 +135,7 @@ int64_t gpu_peers_bytes(const struct step_shape *shape)
     return shape->n_ranks > 1 ? window_bytes_of(shape) + BEHIND_BYTES : 0;
 }
 
-/* Allocates and empties this rank's window, and the word behind it. */
+/* Allocates and empties this rank's window, and the words behind it. */
 static enum osp_status make_window(struct gpu *gpu, const struct step_shape *s)
 {
     struct rank_peers *p = &gpu->peers;
@@ -150,12 +151,15 @@ static enum osp_status make_window(struct gpu *gpu, const struct step_shape *s)
     p->slot_bytes = slot_bytes_of(s);
     p->pairs_at = rank_pairs_at(p->slot_bytes, s->counts.n_samples, s->n_ranks);
     p->pairs_bytes = rank_pairs_bytes(s->width, s->n_ranks);
-    p->on_device = (struct rank_peers *)(void *)((char *)window + n_bytes + WORD_BYTES);
+    p->ended = (int32_t *)(void *)((char *)window + n_bytes + WORD_BYTES);
+    p->on_device = (struct rank_peers *)(void *)((char *)window + n_bytes + 2 * WORD_BYTES);
     gpu->signals_at = rank_signals_at(p->slot_bytes, s->counts.n_samples);
     TRY(gpu_check(cudaHostAlloc((void **)&p->state, sizeof(*p->state), cudaHostAllocMapped),
                   "allocating the state of the ranks"));
     *p->state = 0;
     launch_rank_window(gpu->stream, window, n_bytes);
+    TRY(gpu_check(cudaMemsetAsync(p->ended, 0, WORD_BYTES, gpu->stream),
+                  "clearing the state of the ranks"));
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "clearing this rank's exchange window"));
 out:
     return st;
@@ -222,6 +226,7 @@ out:
     return st;
 }
 
+/* Other ranks map this one's window and logits, which must stay until they have unmapped them. */
 void gpu_peers_close(struct gpu *gpu)
 {
     if (gpu->peers.state != NULL)
@@ -231,6 +236,8 @@ void gpu_peers_close(struct gpu *gpu)
     for (int r = 0; r < RANK_PEERS_MAX; r++)
         if (gpu->mappings[r] != NULL)
             (void)cudaIpcCloseMemHandle(gpu->mappings[r]);
+    if (gpu->window != NULL)
+        gpu->limits.exchange->ops->leave(gpu->limits.exchange);
     (void)cudaFree(gpu->window);
     (void)cudaFreeHost(gpu->peers.state);
 }
@@ -275,7 +282,7 @@ enum osp_status gpu_peers_wait(struct gpu *gpu, cudaEvent_t done)
     if (error != cudaSuccess)
         return explain(gpu, error);
     if (*gpu->peers.state > 0)
-        return fail(OSP_EDEVICE, "rank %d did not reach the exchange of a step within a minute",
-                    *gpu->peers.state - 1);
+        return fail(OSP_EDEVICE, "rank %d did not reach the exchange of a step within %d s",
+                    *gpu->peers.state - 1, EXCHANGE_WAIT_MS / 1000);
     return OSP_OK;
 }

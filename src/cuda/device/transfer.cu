@@ -3,15 +3,9 @@
  * before this one ends. */
 #include "cuda/launch/launch.h"
 
+#include "cuda/common/clock.cuh"
+
 enum { THREADS = 256, BLOCKS_MAX = 128, PIECE_INTS = 4 };
-
-static __device__ uint64_t now_ns(void)
-{
-    uint64_t t;
-
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-    return t;
-}
 
 /* The token that sample i of an earlier step selected. If it selected no token, any valid token
  * is used, and the row's result is discarded. */

@@ -6,6 +6,7 @@
 
 #include "cuda/launch/launch.h"
 #include "cuda/common/operand.h"
+#include "cuda/common/rank_exchange.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -96,9 +97,16 @@ void launch_expert_lists(struct launch_list *list, const struct expert_lists *ou
                          const int32_t *ids, const float *gates, int n_entries, int n_experts,
                          int n_tile_tokens);
 
-/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats. */
-void launch_sum_partials(struct launch_list *list, float *h, const float *parts, int n_rows,
-                         int n_ranks, int64_t n);
+/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats, which are also pushed to
+ * other GPUs, n being a multiple of 4, unless push.peers is NULL. */
+struct partials {
+    float *h;
+    const float *parts;
+    int n_rows, n_ranks;
+    int64_t n;
+    struct rank_push push;
+};
+void launch_sum_partials(struct launch_list *list, const struct partials *p);
 
 /* ---- gemm_sm90.cu ---- */
 
@@ -119,6 +127,7 @@ struct gemm {
     const struct row_use *uses; /* row of out and gate; NULL: the same row, gate 1 */
     struct operand units;       /* one term; data NULL: no SwiGLU */
     float limit, alpha;
+    struct rank_push push; /* gemm_sm90.cu: of out[0], to one other rank; peers NULL: none */
 };
 
 void launch_gemm(struct launch_list *list, const struct gemm *g);

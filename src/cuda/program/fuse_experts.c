@@ -46,14 +46,6 @@ static struct decode_topk_input topk_input(const struct fuse *f, const struct ro
                                       .eps = r->eps};
 }
 
-/* Slices are those of the experts of all ranks. */
-static int32_t slice_units_of(const struct experts_args *a)
-{
-    const int64_t F = a->whole_width > 0 ? a->whole_width : a->w_down.dim[2];
-
-    return expert_slice_width((int)units_of(F, UNIT_COLUMNS));
-}
-
 /* The result goes to h. router NULL: ids and gates are there. */
 static struct decode_experts experts_of(const struct fuse *f, const struct experts_args *a,
                                         const struct router_args *router)
@@ -76,7 +68,7 @@ static struct decode_experts experts_of(const struct fuse *f, const struct exper
         .n_experts = (int32_t)a->w_up.dim[0],
         .n_columns = (int32_t)a->h.dim[1],
         .n_units = (int32_t)a->w_down.dim[2],
-        .slice_units = slice_units_of(a),
+        .slice_units = a->slice_units,
         .is_raw = is_exchanged(f, f->op),
         .limit = a->limit,
         .alpha = a->alpha,
@@ -282,7 +274,7 @@ static void launch_jobs_of(struct fuse *f, const struct experts_args *a,
 }
 
 /* Two to four rows, grouped by expert, with the sums of rows; false: the kernels do not support
- * that, or there are several ranks: their exchange of such sums (rank_integers) has one row. */
+ * that. */
 static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
                                const struct router_args *router,
                                const struct residual_rmsnorm_args *residual)
@@ -291,7 +283,7 @@ static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args 
                                      .poison = workspace(f, WORKSPACE_poison)};
     struct decode_grouped g = grouped_of(f, a, router);
 
-    if (f->n_rows == 1 || is_exchanged(f, i) || f->router != ROUTER_SUMS || residual == NULL ||
+    if (f->n_rows == 1 || f->router != ROUTER_SUMS || residual == NULL ||
         !is_tuned(f, STAGE_experts, &a->w_up, f->n_rows, KERNEL_DECODE_GROUPED) ||
         !decode_grouped_fits(f->list, &g) || g.job_tokens < f->n_rows)
         return false;

@@ -43,6 +43,7 @@ struct fuse {
     int pending_sums; /* experts op of a step of a few rows whose sums x lacks; -1: none */
     enum router_result router;
     int router_residual;    /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
+    bool is_pushed;         /* the kernel of the current op pushes its rows to the other ranks */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
     struct tensor tail_att; /* the attention rows of the tail */
     int first;              /* touches are noted for launches from this one to the last */
@@ -98,6 +99,10 @@ static inline bool is_exchanged(const struct fuse *f, int i)
 /* fuse_ranks.c: the launches after those of op i, if it is exchanged. h: its output, of which the
  * first n_integer rows are integers in these units of the columns. */
 void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer, const float *unit);
+/* Whether a kernel that computes n_rows prefill rows of op i, with so many columns, can push them
+ * itself for the exchange_sums() that follows: they are all rows of the step. */
+bool can_push(const struct fuse *f, int i, int n_rows, int64_t n_columns);
+struct rank_push push_of(struct fuse *f, int64_t n_columns);
 /* Of attn_out: f->out_low, or NULL, for its decode rows. */
 void exchange_out(struct fuse *f, int i, const struct attn_out_args *a);
 /* Whether decode rows of attn_out leave sums for an exchange behind their kernel. */

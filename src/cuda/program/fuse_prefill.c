@@ -121,7 +121,15 @@ static void touch_down(struct fuse *f, const struct experts_args *a)
 
 static void end_experts(struct fuse *f, const struct experts_args *a, int n_rows)
 {
-    launch_sum_partials(f->list, a->h.data, a->parts.data, n_rows, (int)a->ids.dim[1], a->h.dim[1]);
+    struct partials p = {.h = a->h.data,
+                         .parts = a->parts.data,
+                         .n_rows = n_rows,
+                         .n_ranks = (int)a->ids.dim[1],
+                         .n = a->h.dim[1]};
+
+    if (can_push(f, f->op, n_rows, a->h.dim[1]))
+        p.push = push_of(f, a->h.dim[1]);
+    launch_sum_partials(f->list, &p);
     reads(f, f->op, &a->parts);
     writes(f, f->op, &a->h);
     next_launch(f);
@@ -258,6 +266,9 @@ void prefill_sm90(struct fuse *f, const struct matmul *m)
 
     g.shape = tiling.shape;
     g.n_tile_tokens = tiling.n_tile_tokens;
+    if (is_stage(f, f->op, STAGE_attn_out) && can_push(f, f->op, m->n_tokens, m->out_width[0]) &&
+        f->in->peers->n_ranks == 2)
+        g.push = push_of(f, m->out_width[0]);
     launch_gemm(f->list, &g);
     note_product_of(f, m, WORKSPACE_operand);
 }

@@ -110,24 +110,70 @@ out:
     return st;
 }
 
+/* The op of the next experts with a grid, from op `first` on, and their arguments; -1: none. */
+static int next_grid(const struct program *p, int first, union stage_args *args)
+{
+    for (int i = first; i < p->n_ops; i++) {
+        if (p->ops[i].stage != STAGE_experts)
+            continue;
+        program_args(p, i, args);
+        if (has_expert_grid(&args->experts))
+            return i;
+    }
+    return -1;
+}
+
+/* Whether two programs have the same experts in the same order, and so the same scales. */
+static bool has_same_experts(const struct program *a, const struct program *b)
+{
+    union stage_args of_a, of_b;
+    int i = -1, k = -1;
+
+    do {
+        i = next_grid(a, i + 1, &of_a);
+        k = next_grid(b, k + 1, &of_b);
+        if ((i < 0) != (k < 0) || (i >= 0 && of_a.experts.w_down.data != of_b.experts.w_down.data))
+            return false;
+    } while (i >= 0);
+    return true;
+}
+
+/* The scales of a program that was compiled before and has the same experts; NULL: there is none.
+ * A model with a draft head has two programs of its layers. */
+static float *find_grids(const struct gpu *gpu, const struct program *p)
+{
+    for (const struct compiled *c = gpu->programs; c != NULL; c = c->next)
+        if (c->expert_grids != NULL && has_same_experts(c->program, p))
+            return c->expert_grids;
+    return NULL;
+}
+
+/* Unless another program uses them. c is not in the list of programs. */
+static void release_grids(const struct gpu *gpu, const struct compiled *c)
+{
+    for (const struct compiled *other = gpu->programs; other != NULL; other = other->next)
+        if (other->expert_grids == c->expert_grids)
+            return;
+    (void)cudaFree(c->expert_grids);
+}
+
 /* Computes the scales of the experts' integer sums from their weights, on all ranks alike. */
 static enum osp_status make_grids(struct gpu *gpu, struct compiled *c, const struct program *p)
 {
     const size_t size_bytes = (size_t)expert_grids_floats(p, p->n_ops) * sizeof(float);
     struct bounds_memory m = {.host = NULL};
+    union stage_args args;
     enum osp_status st = OSP_OK;
 
     if (size_bytes == 0)
         return OSP_OK;
+    c->expert_grids = find_grids(gpu, p);
+    if (c->expert_grids != NULL)
+        return OSP_OK;
     TRY(gpu_check(cudaMalloc((void **)&c->expert_grids, size_bytes),
                   "allocating scales of the experts' sums"));
-    for (int i = 0; i < p->n_ops; i++) {
-        union stage_args args;
-
-        program_args(p, i, &args);
-        if (p->ops[i].stage == STAGE_experts && has_expert_grid(&args.experts))
-            TRY(make_grid(gpu, &m, c->expert_grids + expert_grids_floats(p, i), &args.experts));
-    }
+    for (int i = next_grid(p, 0, &args); i >= 0; i = next_grid(p, i + 1, &args))
+        TRY(make_grid(gpu, &m, c->expert_grids + expert_grids_floats(p, i), &args.experts));
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "computing scales of the experts' sums"));
 out:
     bounds_release(&m);
@@ -136,7 +182,7 @@ out:
 
 enum osp_status gpu_compile(struct backend *be, const struct program *p, struct compiled **out)
 {
-    struct gpu *gpu = gpu_of(be);
+    struct gpu *gpu = gpu_select(be);
     struct compiled *c = calloc(1, sizeof(*c));
     union stage_args args;
     enum osp_status st;
@@ -162,7 +208,7 @@ enum osp_status gpu_compile(struct backend *be, const struct program *p, struct 
     *out = c;
 out:
     if (st != OSP_OK) {
-        (void)cudaFree(c->expert_grids);
+        release_grids(gpu, c);
         free(c);
     }
     return st;
@@ -170,7 +216,7 @@ out:
 
 void gpu_release_program(struct backend *be, struct compiled *c)
 {
-    struct gpu *gpu = gpu_of(be);
+    struct gpu *gpu = gpu_select(be);
     struct compiled **at = &gpu->programs;
 
     if (c == NULL)
@@ -181,7 +227,7 @@ void gpu_release_program(struct backend *be, struct compiled *c)
     if (*at == c)
         *at = c->next;
     drop_plans(gpu, c);
-    (void)cudaFree(c->expert_grids);
+    release_grids(gpu, c);
     free(c);
 }
 

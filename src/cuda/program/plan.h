@@ -56,8 +56,9 @@ struct compiled {
     struct compiled *next;
     const struct program *program; /* borrowed */
     struct work_rates rates;
-    float *expert_grids;       /* device memory, of fuse_input; NULL: no experts have a grid */
-    struct sample_args sample; /* tokens.data NULL: the program does not sample */
+    float *expert_grids;                /* device memory, of fuse_input, which programs of the same
+                                * experts share; NULL: no experts have a grid */
+    struct sample_args sample;          /* tokens.data NULL: the program does not sample */
     struct step_plan *plans[PLANS_MAX]; /* NULL: free */
 };
 

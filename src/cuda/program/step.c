@@ -193,7 +193,7 @@ out:
 enum osp_status gpu_run(struct backend *be, struct compiled *c, const struct batch *b,
                         uint64_t *ticket)
 {
-    struct gpu *gpu = gpu_of(be);
+    struct gpu *gpu = gpu_select(be);
     const int n_padded_max = gpu->limits.n_rows_max < gpu->limits.n_samples_max
                                  ? gpu->limits.n_rows_max
                                  : gpu->limits.n_samples_max;
@@ -221,7 +221,7 @@ out:
 
 enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket)
 {
-    struct gpu *gpu = gpu_of(be);
+    struct gpu *gpu = gpu_select(be);
     struct step_slot *slot = &gpu->step_slots[ticket % N_STEP_SLOTS];
 
     gpu->completed = slot->ticket == ticket ? slot : NULL; /* NULL: a later step uses its slot */
@@ -231,7 +231,7 @@ enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket)
 /* step_wait() reports failures. */
 bool gpu_step_has_ended(struct backend *be, uint64_t ticket)
 {
-    const struct step_slot *slot = &gpu_of(be)->step_slots[ticket % N_STEP_SLOTS];
+    const struct step_slot *slot = &gpu_select(be)->step_slots[ticket % N_STEP_SLOTS];
 
     if (slot->ticket != ticket || !slot->is_running ||
         cudaEventQuery(slot->done) != cudaErrorNotReady)
@@ -242,7 +242,7 @@ bool gpu_step_has_ended(struct backend *be, uint64_t ticket)
 
 enum osp_status gpu_sampled(struct backend *be, struct sampled *out)
 {
-    const struct gpu *gpu = gpu_of(be);
+    const struct gpu *gpu = gpu_select(be);
     const int64_t n = gpu->limits.n_samples_max;
     const int32_t *lists;
 

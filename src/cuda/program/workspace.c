@@ -346,7 +346,7 @@ out:
 
 enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *shape)
 {
-    struct gpu *gpu = gpu_of(be);
+    struct gpu *gpu = gpu_select(be);
     struct step_shape s = *shape;
     enum osp_status st;
 

@@ -153,11 +153,10 @@ void launch_expert_bounds(cudaStream_t stream, const struct expert_bounds *bound
                           const struct experts_args *a, int rank, int n_ranks)
 {
     const int64_t n = matrix_rows(&a->w_down), n_experts = a->w_down.dim[0];
-    const int64_t F = a->whole_width > 0 ? a->whole_width : matrix_columns(&a->w_down);
-    const int width = expert_slice_width((int)units_of(F, UNIT_COLUMNS));
 
     bound_slices<<<dim3((unsigned)units_of(n, UNIT_ROWS), (unsigned)n_experts),
-                   GRID_WARPS * WARP_LANES, 0, stream>>>(*bounds, a->w_down, width, rank, n_ranks);
+                   GRID_WARPS * WARP_LANES, 0, stream>>>(*bounds, a->w_down, a->slice_units, rank,
+                                                         n_ranks);
     bound_biases<<<(unsigned)units_of(n, COLUMN_THREADS), COLUMN_THREADS, 0, stream>>>(
         bounds->columns + 2 * rank * n, (int)n, a->b_down, n_experts);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "engine/core/engine.h"
 #include "engine/core/grammar_queue.h"
@@ -110,6 +111,18 @@ static enum osp_status start(struct osp_engine *e)
     return OSP_OK;
 }
 
+/* A test compares answers of one GPU and of several, of which decode rows alone have the same
+ * bits (docs/ranks.md). */
+static bool has_decode_prompts(void)
+{
+    const char *rows = getenv("OSPREY_PROMPT_ROWS");
+
+    if (rows == NULL || strcmp(rows, "decode") != 0)
+        return false;
+    log_warn("OSPREY_PROMPT_ROWS: prompts are computed as decode rows, which is slow");
+    return true;
+}
+
 static enum osp_status open_local(struct osp_engine *e)
 {
     size_t n_samples = (size_t)(e->limits.n_seqs_max + e->limits.n_draft_rows_max);
@@ -129,6 +142,7 @@ static enum osp_status open_local(struct osp_engine *e)
     e->limits.has_draft_head = e->options.speculative.method == OSP_DRAFTS_EAGLE3;
     /* the draft head's program takes the states of all sequences from one step */
     e->limits.has_steps_apart = device.runs_phases_apart && !e->limits.has_draft_head;
+    e->limits.has_decode_prompts = has_decode_prompts();
     e->limits.n_held_seqs = PREFILL_HELD_SEQS;
     TRY(sched_new(&e->sched, &e->limits));
     TRY(kv_publisher_open(&e->kv_events, &e->options, e->model->data_parallel_rank));

@@ -97,9 +97,10 @@ CHECKED enum osp_status model_open_part(struct osp_model **out, const struct osp
 /* Copies the stages' costs for readers in other threads; called by the engine after a step. */
 void osp_model_publish_costs(struct osp_model *m);
 
-/* The memory of that device; share: of a GPU's total, or 0. */
+/* The memory of that device, or the least of the GPUs of n_ranks ranks; share: of a GPU's total, or
+ * 0. */
 CHECKED enum osp_status device_memory_get(struct device_memory_info *out, const char *device,
-                                          double share);
+                                          int n_ranks, double share);
 
 /* The ranks that a model with these options has; 1 where it is not divided. */
 static inline int ranks_wanted(const struct osp_model_options *opt)

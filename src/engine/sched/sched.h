@@ -68,7 +68,8 @@ struct sched_limits {
     int bypass_max;                  /* see BYPASS_MAX_DEFAULT */
     int slot_share; /* sequences a client may run for each free slot; 0: no limit */
     bool no_prefix_cache;
-    double target_itl_ns; /* time between two steps with decode rows; 0: STEP_TARGET_NS */
+    bool has_decode_prompts; /* for tests: the device gets prefill rows as decode rows */
+    double target_itl_ns;    /* time between two steps with decode rows; 0: STEP_TARGET_NS */
     int n_held_seqs; /* has_steps_apart: prompts are held from so many n_seqs_max on; 0: never */
     bool has_steps_apart; /* device_info.runs_phases_apart: no step mixes decode and prefill rows */
     /* The key of a draft head at a position depends on the next token: a sequence that finds a part
@@ -206,11 +207,12 @@ struct step_plan {
     int n_chunks, n_rows, n_prefill_rows, n_sampled, n_prompt_logprobs, n_pages;
     int n_draft_rows; /* of n_rows, those of drafts */
     bool has_begun;
-    bool has_held;       /* prompts wait, though there could be a prefill step of their rows */
-    bool is_ahead;       /* made while the step before was in flight */
-    bool is_sent;        /* queued on the device: it begins as it is, even if sequences leave */
-    bool is_valid;       /* nothing has changed since it was made */
-    struct batch *batch; /* laid out, except for tokens that were unknown then; NULL: not yet */
+    bool has_decode_prompts; /* of the limits */
+    bool has_held;           /* prompts wait, though there could be a prefill step of their rows */
+    bool is_ahead;           /* made while the step before was in flight */
+    bool is_sent;            /* queued on the device: it begins as it is, even if sequences leave */
+    bool is_valid;           /* nothing has changed since it was made */
+    struct batch *batch;     /* laid out, except for tokens that were unknown then; NULL: not yet */
 };
 
 struct sched;

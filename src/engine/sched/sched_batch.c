@@ -30,6 +30,7 @@ struct filling {
     struct batch_seq *seqs;
     struct batch_sample *samples;
     int n_rows, n_seqs, n_samples, n_pages;
+    bool has_decode_prompts;
 };
 
 static void *writable(struct batch *b, int32_t offset)
@@ -71,7 +72,8 @@ static void fill_rows(struct filling *f, const struct step_chunk *chunk)
         f->tokens[row] = token_at(chunk, position);
         f->positions[row] = position;
         f->row_seq[row] = f->n_seqs;
-        f->phases[row] = position < chunk->seq->n_prompt ? PHASE_PREFILL : PHASE_DECODE;
+        f->phases[row] = position < chunk->seq->n_prompt && !f->has_decode_prompts ? PHASE_PREFILL
+                                                                                   : PHASE_DECODE;
     }
 }
 
@@ -152,6 +154,7 @@ static struct batch *lay_out(const struct step_plan *plan, void *memory)
             count_lists(&plan->chunks[i], &counts);
     b = batch_init(memory, counts);
     f = filling_of(b);
+    f.has_decode_prompts = plan->has_decode_prompts;
 
     for (int i = 0; i < plan->n_chunks; i++)
         fill_chunk(&f, &plan->chunks[i]);

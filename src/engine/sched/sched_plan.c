@@ -146,6 +146,7 @@ static void plan_rows(struct sched *s)
 
 static void make_plan(struct sched *s, uint64_t now_ns)
 {
+    s->plan->has_decode_prompts = s->limits.has_decode_prompts;
     admit(s, now_ns);
     put_in_order(s);
     budget_assign(s);
