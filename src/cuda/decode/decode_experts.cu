@@ -39,13 +39,21 @@ typedef ring_shape<DTYPE_MXFP4, 4, 1, 3> experts_shape;
 
 enum { ITEM_SUMS = RING_WARPS * experts_shape::TILES * TILE_ROWS };
 
+/* A row of units of w_up: rank of its expert, and its number in the matrix; rank -1: none. */
+struct row_item {
+    int rank, row;
+};
+
 /* Item i of the block. */
 template <int BLOCKS>
-static __device__ __forceinline__ struct up_row up_row_of(const struct cluster_slices &c, int i)
+static __device__ __forceinline__ struct row_item item_of(const struct cluster_slices &c, int i)
 {
     const int items = CLUSTER_ITEMS / BLOCKS;
+    const struct up_row r = up_row_of_item(&c, cluster_rank() * items + i);
 
-    return i < items ? up_row_of_item(&c, cluster_rank() * items + i) : up_row{-1, 0};
+    if (i >= items || r.part < 0)
+        return {-1, 0};
+    return {rank_of(&c, r.part), r.row};
 }
 
 /* Row of units of w_down number i of a warp. */
@@ -75,10 +83,10 @@ static __device__ __forceinline__ void walk_prepare(struct experts_walk *walk,
 
     for (; walk->chain < WARP_CHAINS; walk->chain++) {
         const int i = walk->chain * EXPERT_WARPS + warp, eighth = i % RING_WARPS;
-        const struct up_row r = up_row_of<BLOCKS>(c, i / RING_WARPS);
+        const struct row_item r = item_of<BLOCKS>(c, i / RING_WARPS);
 
-        if (r.part >= 0 && eighth < p.up.n_units) {
-            walk->rank = rank_of(&c, r.part);
+        if (r.rank >= 0 && eighth < p.up.n_units) {
+            walk->rank = r.rank;
             walk->at = p.up.units + (int64_t)(r.row * p.up.n_units + eighth) * MXFP4_UNIT_BYTES;
             walk->n_left = (p.up.n_units - eighth + RING_WARPS - 1) / RING_WARPS;
             walk->step_bytes = RING_WARPS * MXFP4_UNIT_BYTES;
@@ -248,7 +256,7 @@ static __device__ __forceinline__ void store_chain(float *to, const struct chain
 template <int BLOCKS>
 static __device__ __forceinline__ void
 send_gated(char *gated, uint32_t arrived, const float *sums, const struct decode_experts &p,
-           const struct up_row &r, int i, float gate, uint2 bias_bits)
+           const struct row_item &r, int i, float gate, uint2 bias_bits)
 {
     const int lane = threadIdx.x % WARP_LANES, to_block = lane / ITEM_PIECES;
     const int at = (cluster_rank() * (CLUSTER_ITEMS / BLOCKS) + i) * ITEM_BYTES;
@@ -256,7 +264,7 @@ send_gated(char *gated, uint32_t arrived, const float *sums, const struct decode
     char *own = gated + GATED_BYTES + i * ITEM_BYTES;
     float unit = 0.0f;
 
-    if (r.part >= 0 && r.row * ITEM_UNITS + lane < p.n_units) {
+    if (r.rank >= 0 && r.row * ITEM_UNITS + lane < p.n_units) {
         const float2 bias = pair_of_bits(p.bias_up, bias_bits);
         const float *from = sums + i * ITEM_SUMS;
 
@@ -374,7 +382,7 @@ static __device__ __forceinline__ struct experts_shared shared_of(uint4 *shared,
 template <int BLOCKS>
 static __device__ __forceinline__ void
 exchange_gated(const struct experts_shared &s, uint32_t arrived, const struct decode_experts &p,
-               const struct up_row &item, float gate, uint2 bias_bits)
+               const struct row_item &item, float gate, uint2 bias_bits)
 {
     const int warp = threadIdx.x / WARP_LANES;
 
@@ -399,8 +407,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
     const uint32_t arrived = (uint32_t)__cvta_generic_to_shared(&arrived_at);
     const struct cluster_slices c =
         slices_of(&plan, p.n_ranks, p.down.n_units, (int)blockIdx.x / BLOCKS);
-    const struct up_row item = up_row_of<BLOCKS>(c, warp < CLUSTER_ITEMS / BLOCKS ? warp : 0);
-    const int item_rank = rank_of(&c, max(item.part, 0));
+    const struct row_item item = item_of<BLOCKS>(c, warp < CLUSTER_ITEMS / BLOCKS ? warp : 0);
     float *y = blockIdx.x == 0 ? p.y : NULL;
     struct experts_walk walk = {s.slots + warp * experts_shape::WARP_BYTES, NULL, 0, 0, 0, 0, 0};
     struct lane_rows rows;
@@ -425,8 +432,8 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
 #pragma unroll 1
     for (int i = 0; i < experts_shape::STAGES; i++)
         walk_fill<BLOCKS>(&walk, p, c, ids, walk.slots + i * experts_shape::STAGE_BYTES);
-    if (warp < CLUSTER_ITEMS / BLOCKS && item.part >= 0 && item.row * ITEM_UNITS + lane < p.n_units)
-        bias_bits = vector_pair_bits(p.bias_up, ids[item_rank], (item.row * ITEM_UNITS + lane) * 2);
+    if (warp < CLUSTER_ITEMS / BLOCKS && item.rank >= 0 && item.row * ITEM_UNITS + lane < p.n_units)
+        bias_bits = vector_pair_bits(p.bias_up, ids[item.rank], (item.row * ITEM_UNITS + lane) * 2);
     load_biases(&rows, p, ids[c.rank[0]], down_row_of<BLOCKS>(0));
     if (blockIdx.x == 0 && warp == 0)
         store_topk(p, ids, gates);
@@ -446,7 +453,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
 
         if (of_down == 0) {
             pdl_launch_dependents();
-            exchange_gated<BLOCKS>(s, arrived, p, item, item.part < 0 ? 0.0f : gates[item_rank],
+            exchange_gated<BLOCKS>(s, arrived, p, item, item.rank < 0 ? 0.0f : gates[item.rank],
                                    bias_bits);
         }
         if (of_down >= 0) {
@@ -459,7 +466,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
             n = units_of_part(&c, part);
             inputs = s.gated + (part == 0 ? 0 : c.n[0]) * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
             step = 1;
-        } else if (up_row_of<BLOCKS>(c, i / RING_WARPS).part < 0) {
+        } else if (item_of<BLOCKS>(c, i / RING_WARPS).rank < 0) {
             continue;
         }
         multiply_chain<BLOCKS>(&sums, &walk, p, c, ids, n, inputs,
