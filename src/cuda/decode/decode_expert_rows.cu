@@ -2,16 +2,17 @@
  * has them for one row, with the same bits: a row's sums depend neither on the other rows nor on
  * how the work is divided.
  *
- * Work division: a job is a distinct expert and its entries (rows that selected it), and a task is a
- * share of a job (expert_slices.h). Each block lists jobs and tasks itself, from the router sums: a
- * list that another kernel writes is a chain of three dependent loads, behind that kernel's end. A
- * cluster of four blocks takes every n-th task; its rings of weight copies continue from one task
+ * Work division: a job is a distinct expert and its entries (rows that selected it), and a task is
+ * a share of a job (expert_slices.h). Each block lists jobs and tasks itself, from the router sums:
+ * a list that another kernel writes is a chain of three dependent loads, behind that kernel's end.
+ * A cluster of four blocks takes every n-th task; its rings of weight copies continue from one task
  * into the next. The entries of a job are the columns of the MMAs, so its weights are read once.
  *
  * In a task a block has three of twelve rows of units of w_up, a warp two chains of them. The gated
  * units are exchanged through distributed shared memory, in one of two buffers: a block sends those
  * of a task when all its warps have left the task before, and waits for those of the others, so no
- * block is two tasks ahead of another one in its cluster. A warp then takes rows of units of w_down.
+ * block is two tasks ahead of another one in its cluster. A warp then takes rows of units of
+ * w_down.
  *
  * Memory bound. Needs clusters (sm_90). */
 #include "cuda/common/cluster.cuh"
@@ -135,7 +136,7 @@ static __device__ __forceinline__ void init_rows_info(struct row_info *info,
     materialize(info->inverse_n);
 }
 
-/* Lane l has the norm's factor of row l / 4: router_factor(), whose words the lanes load at once. */
+/* Lane l has the norm's factor of row l / 4: router_factor(), a word of which each lane loads. */
 static __device__ __forceinline__ float factor_of_lane(const struct decode_experts &p,
                                                        float inverse_n)
 {
@@ -285,7 +286,7 @@ static __device__ __forceinline__ int units_of_eighth(int n_units, int eighth)
     return (n_units - eighth + RING_WARPS - 1) / RING_WARPS;
 }
 
-/* A chain of w_down, number i of a warp: the parts of a row of units, then those of the next row. */
+/* Chain i of w_down of a warp: the parts of a row of units, then those of the next row. */
 struct down_chain {
     int part, row;
 };
