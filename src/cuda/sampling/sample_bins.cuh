@@ -2,11 +2,10 @@
  * lower id.
  *
  * A candidate's key is the bits of its weight, then its inverted id. The chunks' blocks count the
- * candidates of a row and add up their masses, by the leading bits of the keys, and keep the largest
- * score of a bin. Then they find the bins that contain the k-th candidate, and the boundaries of
- * top_p and min_p, and list the candidates of these bins. The row's block continues in
- * sample_rank.cuh. Masses are integers, so
- * sums do not depend on the order. */
+ * candidates of a row and add up their masses, by the leading bits of the keys, and keep the
+ * largest score of a bin. Then they find the bins that contain the k-th candidate, and the
+ * boundaries of top_p and min_p, and list the candidates of these bins. The row's block continues
+ * in sample_rank.cuh. Masses are integers, so sums do not depend on the order. */
 #ifndef CUDA_SAMPLING_SAMPLE_BINS_CUH
 #define CUDA_SAMPLING_SAMPLE_BINS_CUH
 
