@@ -101,8 +101,10 @@ struct sample_args {
     struct tensor top_tokens, top_logprobs;
     /* (R, V) f32; rows with penalties, biases or a mask may be changed in place */
     struct tensor logits;
-    int n_valid;       /* ids >= n_valid have no text and are never sampled; V = all are valid */
-    struct tensor ids; /* (V) i32: stored in `tokens` in place of a sampled id; data NULL: the id */
+    int n_valid; /* ids >= n_valid have no text and are never sampled; V = all are valid */
+    /* (V) i32: the id that is stored in `tokens`, and whose noise is used (backend/gumbel.h), for
+     * each id of the logits; data NULL: the same */
+    struct tensor ids;
 };
 
 /* The stages of draft heads (model/draft.h), beside those above. N: hidden states of the target,

@@ -65,7 +65,7 @@ struct batch_sample {
     float top_p;       /* 1 = off */
     float min_p;       /* 0 = off */
     uint32_t position; /* position of the sampled token */
-    uint64_t seed;     /* with position it decides the random number */
+    uint64_t seed;     /* of the noise of this position (backend/gumbel.h) */
     int32_t n_top;     /* top_logprobs, before penalties, biases and mask */
     int32_t n_seen, n_biases, n_mask_words;
     int32_t first_seen, first_bias; /* in seen[] and biases[]: ids rise strictly */

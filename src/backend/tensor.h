@@ -7,12 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Marks functions that are compiled for host and device. */
-#ifdef __CUDACC__
-#define HOST_DEVICE __host__ __device__
-#else
-#define HOST_DEVICE
-#endif
+#include "base/host_device.h"
 
 /* X(name, bits per element without scales, text) */
 #define DTYPE_LIST(X)                                                                              \

@@ -1,27 +1,17 @@
-/* Counter-based random numbers: three rounds of splitmix64's finalizer (Steele, Lea, Flood 2014),
- * one for each part of the key, so that neighbouring seeds, positions and sample indexes are
- * uncorrelated. */
 #include "base/rng.h"
 
 #include <sys/random.h>
 
 #include "base/clock.h"
 
-static const uint64_t GOLDEN = 0x9E3779B97F4A7C15u; /* 2^64 / the golden ratio, odd */
-
-static uint64_t mix(uint64_t z)
+uint64_t rng_key(uint64_t seed, uint64_t position)
 {
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
+    return rng_mix(rng_mix(seed + RNG_GOLDEN) + (position + 1) * RNG_GOLDEN);
 }
 
 uint64_t rng_bits(uint64_t seed, uint64_t position, uint32_t sample_index)
 {
-    uint64_t z = mix(seed + GOLDEN);
-
-    z = mix(z + (position + 1) * GOLDEN);
-    return mix(z + ((uint64_t)sample_index + 1) * GOLDEN);
+    return rng_bits_of(rng_key(seed, position), sample_index);
 }
 
 double rng_uniform(uint64_t seed, uint64_t position, uint32_t sample_index)
@@ -39,6 +29,6 @@ uint64_t rng_entropy(void)
     uint64_t seed;
 
     if (!rng_fill(&seed, sizeof seed))
-        seed = mix(clock_ns());
+        seed = rng_mix(clock_ns());
     return seed;
 }

@@ -252,8 +252,8 @@ static void check_reads_rows(const struct symbolic *s, const struct program *p,
     const struct batch_counts n = {
         .n_rows = counts->n_rows, .n_seqs = counts->n_seqs, .n_samples = counts->n_samples};
     struct batch *layout = batch_init(calloc(1, (size_t)batch_bytes(n)), n);
-    const char *batch =
-        (const char *)s->workspaces.at[WORKSPACE_batch].data + uniforms_bytes(SYMBOLIC_SAMPLES_MAX);
+    const char *batch = (const char *)s->workspaces.at[WORKSPACE_batch].data +
+                        noise_keys_bytes(SYMBOLIC_SAMPLES_MAX);
 
     (void)p;
     for (int i = 0; counts->is_padded && i < list->n; i++)

@@ -304,10 +304,10 @@ static void check_broken_edits(void)
     drop_args(&a);
 }
 
-/* The same tokens as the CPU's, except for one in a thousand whose random number is at a border
- * between two candidates, because exponentials differ in the last bits. So candidates of almost
- * equal weight may be in another order, and the token may be another one that is equally likely.
- * With a deviation of 0 all weights are equal, and ids decide. */
+/* The same tokens as the CPU's, except for one in a thousand: scores have the same bits, but
+ * exponentials differ in the last ones, so that a candidate at the border of top_k, top_p or min_p
+ * may be left out, or replaced by one of almost equal weight. With a deviation of 0 all weights are
+ * equal, and ids decide. */
 static void check_draws(int V, int R, double deviation)
 {
     enum { N_BATCHES = 8 };

@@ -8,14 +8,15 @@
  * 2. top_k keeps the k largest;
  * 3. top_p keeps the shortest prefix, by falling weight, with at least top_p of what is left;
  * 4. min_p drops weights below min_p times the largest;
- * 5. one uniform number of (seed, position) selects one of the rest by inverse CDF.
+ * 5. of the rest, the token with the largest score: ln of its weight plus Gumbel noise of (seed,
+ *    position, token id) (backend/gumbel.h).
  * Ties go to the lower id. If a row's largest logit is not finite, or if one is NaN, the token is
  * SAMPLE_NOT_FINITE and its log-probability NaN. If penalties, biases and mask allow no token, it
  * is SAMPLE_NONE_ALLOWED. Such a token fails its sequence, and not the device. */
 #include <math.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "backend/gumbel.h"
 #include "cpu/common/cpu.h"
 #include "cpu/kernels/exp4.h"
 #include "cpu/stages/sample.h"
@@ -39,11 +40,26 @@ struct sample_run {
     int n_parts;
 };
 
-/* The ids that can still be sampled, and their weights, in the order of the CDF. */
+/* The ids that can still be sampled, and their weights. */
 struct candidates {
     float *weight;
     int32_t *id;
     int n;
+};
+
+/* A row of logits without NaN, after penalties, biases and mask. */
+struct sampled_row {
+    const float *z; /* (n) */
+    int n;
+    int32_t best; /* the lowest id among the largest logits */
+    const struct batch_sample *params;
+    const int32_t *noise_ids; /* (n), or NULL: noise of the ids themselves */
+};
+
+/* The candidate with the largest score so far. */
+struct pick {
+    float score;
+    int32_t id;
 };
 
 /* The lowest id among the largest of n > 0 logits. */
@@ -205,54 +221,56 @@ static void apply_min_p(struct candidates *c, float weight_min)
     c->n = n;
 }
 
-static int32_t sample_cdf(const struct candidates *c, double uniform)
+static float ln_weight(const struct sampled_row *r, int32_t id)
 {
-    const double goal = uniform * weight_of(c);
-    double sum = 0;
-    int last = 0;
-
-    for (int i = 0; i < c->n; i++) {
-        sum += (double)c->weight[i];
-        if (c->weight[i] > 0)
-            last = i;
-        if (sum > goal)
-            return c->id[i];
-    }
-    return c->id[last];
+    return gumbel_ln_weight(r->z[id], r->z[r->best], r->params->temperature);
 }
 
-/* Samples from the logits z, which may be the memory of the weights. */
-static int32_t sample_token(struct candidates *c, const float *z, float largest,
-                            const struct batch_sample *s)
+static void compare(struct pick *most, const struct sampled_row *r, uint64_t key, int32_t id)
 {
+    const int32_t noise_id = r->noise_ids != NULL ? r->noise_ids[id] : id;
+    const float score = gumbel_score(ln_weight(r, id), key, noise_id, most->score);
+
+    if (score > most->score || (score == most->score && id < most->id))
+        *most = (struct pick){score, id};
+}
+
+/* The token with the largest score: of the candidates, or NULL: of the row. */
+static int32_t pick_token(const struct sampled_row *r, const struct candidates *c)
+{
+    const uint64_t key = rng_key(r->params->seed, r->params->position);
+    struct pick most = {-INFINITY, 0};
+
+    compare(&most, r, key, c != NULL ? c->id[0] : r->best);
+    for (int i = 0; i < (c != NULL ? c->n : r->n); i++)
+        compare(&most, r, key, c != NULL ? c->id[i] : i);
+    return most.id;
+}
+
+static int32_t sample_filtered(struct candidates *c, const struct sampled_row *r)
+{
+    const struct batch_sample *s = r->params;
+
     for (int i = 0; i < c->n; i++) {
-        c->weight[i] = exp1((z[i] - largest) / s->temperature);
+        c->weight[i] = exp1(ln_weight(r, i));
         c->id[i] = i;
     }
-    if (s->top_k > 0 || s->top_p < 1.0f)
+    if (sample_is_ranked(s))
         apply_top_k_p(c, s);
     if (s->min_p > 0.0f)
         apply_min_p(c, s->min_p); /* the largest weight is 1 */
-    return sample_cdf(c, rng_uniform(s->seed, s->position, 0));
+    return pick_token(r, c);
 }
 
-/* Samples from z, whose largest logit is at `best`. */
-static int32_t sample_from(struct candidates *c, const float *z, int32_t best,
-                           const struct batch_sample *s)
+static int32_t sample_row(struct candidates *c, const struct sampled_row *r)
 {
-    if (!isfinite(z[best]))
+    if (!isfinite(r->z[r->best]))
         return SAMPLE_NONE_ALLOWED;
-    return s->temperature > 0.0f ? sample_token(c, z, z[best], s) : best;
-}
-
-static int32_t sample_processed(const struct sample_run *run, struct candidates *c, const float *z,
-                                const struct batch_sample *s)
-{
-    float *const processed = c->weight;
-
-    memcpy(processed, z, (size_t)c->n * sizeof(float));
-    process_logits(processed, c->n, run->cpu->batch, s);
-    return sample_from(c, processed, logits_argmax(processed, c->n), s);
+    if (!(r->params->temperature > 0.0f))
+        return r->best;
+    if (!sample_is_ranked(r->params) && !(r->params->min_p > 0.0f))
+        return pick_token(r, NULL);
+    return sample_filtered(c, r);
 }
 
 static void write_top_logprobs(const struct sample_run *run, int row, int32_t best, double log_sum)
@@ -268,29 +286,51 @@ static void write_top_logprobs(const struct sample_run *run, int row, int32_t be
                         (float *)run->a->top_logprobs.data + (int64_t)row * TOP_LOGPROBS_MAX);
 }
 
+/* What is sampled from: the row, or a copy of it with penalties, biases and mask. */
+static struct sampled_row processed_row(const struct sample_run *run, int row, int32_t best,
+                                        float *copy)
+{
+    const struct batch_sample *s = &BATCH_SAMPLES(run->cpu->batch)[row];
+    struct sampled_row r = {.z = (const float *)run->a->logits.data +
+                                 (int64_t)row * run->a->logits.dim[1],
+                            .n = run->a->n_valid,
+                            .best = best,
+                            .params = s,
+                            .noise_ids = run->a->ids.data};
+
+    if (!sample_is_processed(s))
+        return r;
+    memcpy(copy, r.z, (size_t)r.n * sizeof(float));
+    process_logits(copy, r.n, run->cpu->batch, s);
+    r.z = copy;
+    r.best = logits_argmax(copy, r.n);
+    return r;
+}
+
 static void sample_one(void *ctx, int row, int worker)
 {
     const struct sample_run *run = ctx;
-    const struct batch_sample *s = &BATCH_SAMPLES(run->cpu->batch)[row];
     const float *z = (const float *)run->a->logits.data + (int64_t)row * run->a->logits.dim[1];
     struct candidates c = {.weight = run->cpu->workers[worker].data, .n = run->a->n_valid};
+    float *copy = c.weight + c.n, *logprob = (float *)run->a->logprobs.data + row;
     int32_t *token = (int32_t *)run->a->tokens.data + row, best;
-    float *logprob = (float *)run->a->logprobs.data + row;
+    struct sampled_row r;
     double log_sum;
 
     *token = SAMPLE_NOT_FINITE;
     *logprob = NAN;
     if (!largest_and_sum(run, row, &best, &log_sum))
         return;
-    if (s->n_top > 0)
+    if (BATCH_SAMPLES(run->cpu->batch)[row].n_top > 0)
         write_top_logprobs(run, row, best, log_sum);
-    c.id = (int32_t *)(c.weight + c.n);
-    *token = sample_is_processed(s) ? sample_processed(run, &c, z, s) : sample_from(&c, z, best, s);
+    c.id = (int32_t *)(copy + c.n);
+    r = processed_row(run, row, best, copy);
+    *token = sample_row(&c, &r);
     if (*token < 0)
         return;
     *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
-    if (run->a->ids.data != NULL)
-        *token = ((const int32_t *)run->a->ids.data)[*token];
+    if (r.noise_ids != NULL)
+        *token = r.noise_ids[*token];
 }
 
 static size_t parts_of(size_t n_logits)

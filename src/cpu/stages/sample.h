@@ -6,8 +6,8 @@
 
 #include "backend/batch.h"
 
-/* Bytes of workspace of a thread for each id: weight and id. */
-enum { CANDIDATE_BYTES = sizeof(float) + sizeof(int32_t) };
+/* Bytes of workspace of a thread for each id: weight, processed logit and id. */
+enum { CANDIDATE_BYTES = 2 * sizeof(float) + sizeof(int32_t) };
 
 /* Bytes of the partial results of n_samples rows of logits. */
 size_t sample_scratch_bytes(size_t n_samples, size_t n_logits);

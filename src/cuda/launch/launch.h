@@ -181,7 +181,8 @@ struct sample_chunk {
     int32_t state; /* before edits: SAMPLE_INVALID, SAMPLE_FINITE */
     float base;    /* largest logit before edits; 0 if it is not finite */
     double sum;    /* of exp(z - base), before edits */
-    uint64_t mass; /* of the candidates; only for rows sampled without top_k and top_p */
+    uint64_t pick; /* of the candidate with the largest score (sampling/sample_key.h); only for rows
+                    * that are sampled without top_k and top_p */
 };
 
 enum {
@@ -192,7 +193,7 @@ enum {
 enum {
     SAMPLE_CHUNKS = 128, /* chunks of a row; one block each, over all SMs */
     SAMPLE_BINS = 2048,
-    SAMPLE_RANGES_MAX = 4, /* of listed bins: for top_k, top_p, min_p and the sampled candidate */
+    SAMPLE_RANGES_MAX = 3,       /* of listed bins: for top_k, top_p and min_p */
     SAMPLE_CANDIDATES_MAX = 8192 /* of a row */
 };
 
@@ -200,6 +201,7 @@ enum {
  * or top_p. */
 struct sample_bins {
     uint64_t masses[SAMPLE_BINS];
+    uint64_t picks[SAMPLE_BINS]; /* key of the largest score, if it can be sampled; 0: none */
     uint32_t counts[SAMPLE_BINS];
     /* Keys of the candidates in the bins that sampling may need, in any order. */
     uint32_t n_candidates; /* above SAMPLE_CANDIDATES_MAX the list is incomplete: unused */
@@ -214,7 +216,7 @@ struct sample_launch {
         *batch; /* device copy; the original logits replace seen[] and biases[] when they are
                 * edited */
     const struct batch_sample *samples; /* (R), in the batch */
-    const double *uniforms;             /* (R): one random number per sample */
+    const uint64_t *noise_keys;         /* (R): rng_key() of each sample's seed and position */
     struct sample_chunk *chunks;        /* workspace (R, SAMPLE_CHUNKS) */
     uint64_t *tops;                     /* workspace (R, SAMPLE_CHUNKS, TOP_LOGPROBS_MAX) */
     struct sample_bins *bins;           /* workspace (R) */

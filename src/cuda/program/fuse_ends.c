@@ -99,9 +99,9 @@ static int launch_sampling(struct fuse *f, int i, const struct sample_args *a)
     const struct fuse_input *in = f->in;
     struct sample_launch l = {.args = *a,
                               .batch = (struct batch *)((char *)workspace(f, WORKSPACE_batch) +
-                                                        uniforms_bytes(in->n_samples_max)),
+                                                        noise_keys_bytes(in->n_samples_max)),
                               .samples = on_device(f, in->batch->offset_samples),
-                              .uniforms = workspace(f, WORKSPACE_batch),
+                              .noise_keys = workspace(f, WORKSPACE_batch),
                               .chunks = workspace(f, WORKSPACE_chunks),
                               .tops = workspace(f, WORKSPACE_tops),
                               .bins = workspace(f, WORKSPACE_bins),
@@ -112,8 +112,10 @@ static int launch_sampling(struct fuse *f, int i, const struct sample_args *a)
         return 1;
     launch_sample(f->list, &l);
     touch_sample(f, i, a, l.has_special);
-    if (a->ids.id > 0)
+    if (a->ids.id > 0) { /* for the noise, and for the tokens */
+        touch(f, f->first + 1, TOUCH_EARLY, a->ids.id, 0, 0);
         touch(f, f->list->n - 1, TOUCH_EARLY, a->ids.id, 0, 0);
+    }
     writes(f, i, &a->tokens);
     writes(f, i, &a->logprobs);
     if (l.has_special) {

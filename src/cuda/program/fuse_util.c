@@ -37,7 +37,7 @@ bool is_read_after(const struct fuse *f, int i, int but, const struct tensor *t)
 const struct batch *batch_on_device(const struct fuse *f)
 {
     return (const struct batch *)(const void *)((const char *)workspace(f, WORKSPACE_batch) +
-                                                uniforms_bytes(f->in->n_samples_max));
+                                                noise_keys_bytes(f->in->n_samples_max));
 }
 
 const void *on_device(const struct fuse *f, int32_t offset)

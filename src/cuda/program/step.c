@@ -107,12 +107,12 @@ static enum osp_status check_sampled(const struct gpu *gpu, uint64_t ticket)
                 (unsigned long long)gpu->ticket + 1, (unsigned long long)ticket);
 }
 
-/* The random numbers of the samples, followed by the batch, always at the same address. *header is
+/* The keys of the samples' noise, followed by the batch, always at the same address. *header is
  * the batch as it is laid out on the device. */
 static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const struct batch *b,
                               const struct step_counts *counts, const struct batch **header)
 {
-    const int64_t before_bytes = uniforms_bytes(gpu->limits.n_samples_max);
+    const int64_t before_bytes = noise_keys_bytes(gpu->limits.n_samples_max);
     const int64_t all_bytes = upload_bytes(gpu->limits.n_samples_max, step_batch_bytes(b, counts));
     const struct batch_sample *samples = BATCH_SAMPLES(b);
     struct upload_launch l;
@@ -122,7 +122,7 @@ static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const str
     TRY(gpu_workspace_reserve(gpu, WORKSPACE_batch, all_bytes));
     *header = step_batch_copy(slot->batch + before_bytes, b, counts);
     for (int i = 0; i < b->n_samples; i++)
-        ((double *)(void *)slot->batch)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
+        ((uint64_t *)(void *)slot->batch)[i] = rng_key(samples[i].seed, samples[i].position);
     l = (struct upload_launch){.from = slot->batch,
                                .to = gpu->workspaces.at[WORKSPACE_batch].data,
                                .n_bytes = all_bytes,

@@ -8,16 +8,16 @@
 #include "cuda/launch/workspaces.h"
 #include "cuda/prefill/gemm.h"
 
-/* The random numbers of samples, which lie in front of the batch. */
-static inline int64_t uniforms_bytes(int64_t n_samples)
+/* The keys of the samples' noise, which lie in front of the batch. */
+static inline int64_t noise_keys_bytes(int64_t n_samples)
 {
-    return n_samples * (int64_t)sizeof(double);
+    return n_samples * (int64_t)sizeof(uint64_t);
 }
 
 /* These and a batch, in multiples of what transfer.cu copies at a time. */
 static inline int64_t upload_bytes(int64_t n_samples, int64_t batch_bytes)
 {
-    return (uniforms_bytes(n_samples) + batch_bytes + 15) / 16 * 16;
+    return (noise_keys_bytes(n_samples) + batch_bytes + 15) / 16 * 16;
 }
 
 static inline int64_t sampled_bytes(int64_t n_samples)

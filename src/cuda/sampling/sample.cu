@@ -2,17 +2,18 @@
  * logits, with the top logprobs if requested.
  *
  * Work division: SAMPLE_CHUNKS blocks per row first reduce one chunk of ids each: the largest logit
- * and the sum of exponentials, then after penalties, biases and mask (sample.cuh) the mass of the
- * candidates, or with top_k or top_p their histogram over bins. Then one block per row selects the
- * token: the argmax for greedy rows, a walk through one chunk, or a search in a bin
- * (sample_rank.cuh). Memory bound: the logits are read once, and again by special rows.
+ * and the sum of exponentials, then after penalties, biases and mask (sample.cuh) the largest score
+ * of the candidates, or with top_k or top_p their histogram over bins. Then one block per row
+ * selects the token: the largest of the chunks, or with top_k or top_p of the candidates, after a
+ * search for the last of these (sample_rank.cuh). Memory bound: the logits are read once, and again
+ * by special rows.
  *
  * The rules are those of the CPU backend (src/cpu/stages/sample.c, sample_logits.c), with the same
- * random number for the same seed and position. Weights are exp((z - max z) / temperature) over the
- * valid ids. They are filtered by top_k, then by top_p (the shortest prefix by descending weight
- * that holds top_p of the remaining mass), then by min_p. The token is found by a walk over the
- * remaining candidates, by descending weight after top_k or top_p, otherwise by id. Sums of weights
- * are integers in units of 2^-40 of the largest weight, so that they do not depend on the order. */
+ * noise for the same seed, position and id, to the bit (backend/gumbel.h). Weights are
+ * exp((z - max z) / temperature) over the valid ids. They are filtered by top_k, then by top_p (the
+ * shortest prefix by descending weight that holds top_p of the remaining mass), then by min_p. The
+ * token is the remaining candidate with the largest score. Sums of weights are integers in units of
+ * 2^-40 of the largest weight, so that they do not depend on the order. */
 #include "cuda/sampling/sample_rank.cuh"
 
 static_assert((int)SAMPLE_CHUNKS <= (int)CHUNK_THREADS, "one thread per chunk");
@@ -21,11 +22,9 @@ struct shared {
     union {
         float floats[WARPS];
         double doubles[WARPS];
-        unsigned long long masses[WARPS];
+        uint64_t keys[WARPS];
     } scratch;
     int ids[WARPS];
-    unsigned long long target;
-    int found;
 };
 
 /* ---- chunks ---- */
@@ -80,21 +79,22 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
         chunks_of(l.chunks, blockIdx.y)[blockIdx.x] = c;
 }
 
-/* ---- sampling by ascending id ---- */
+/* ---- scores ---- */
 
-/* Computes the mass of a chunk for a row that is sampled by a walk, or fills its bins. */
+/* Finds the largest score of a chunk, or fills its bins. */
 template <bool HAS_SPECIAL>
 static __global__ void __launch_bounds__(CHUNK_THREADS)
     weigh(const __grid_constant__ struct sample_launch l)
 {
     __shared__ float floats[CHUNK_WARPS];
     __shared__ int ids[CHUNK_WARPS];
-    __shared__ unsigned long long scratch[CHUNK_WARPS];
+    __shared__ uint64_t keys[CHUNK_WARPS];
     const struct batch_sample params = l.samples[blockIdx.y];
     const struct sample_part part = part_of(l);
     const int end = min(part.end, l.args.n_valid);
     struct row r = {part.z, l.args.n_valid, 0.0f, params.temperature, NULL};
-    unsigned long long sum = 0;
+    uint64_t most = 0;
+    float least;
     int best;
 
     pdl_launch_dependents();
@@ -106,65 +106,26 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     best = largest_of(floats, ids, chunks_of(l.chunks, blockIdx.y));
     if (best < 0)
         return;
-    r.largest = r.z[best];
     if (HAS_SPECIAL && !is_plain(params)) {
-        fill_bins(l, r.largest);
+        fill_bins(l, best);
         return;
     }
-#pragma unroll 8
-    for (int i = part.first + threadIdx.x; i < end; i += CHUNK_THREADS) {
-        const float weight = weight_of(r, i);
-
-        sum += key_of(weight, i) >= least_key(params) ? mass_of(weight) : 0;
-    }
-    sum = block_sum(sum, scratch);
+    r.largest = r.z[best];
+    least = least_score(l, blockIdx.y, best);
+#pragma unroll 4
+    for (int i = part.first + threadIdx.x; i < end; i += CHUNK_THREADS)
+        if (!(params.min_p > 0.0f) || weight_of(r, i) >= params.min_p)
+            most = max(most, score_key(l, blockIdx.y, r, i, least));
+    most = block_largest(most, keys);
     if (threadIdx.x == 0)
-        chunks_of(l.chunks, blockIdx.y)[blockIdx.x].mass = sum;
+        chunks_of(l.chunks, blockIdx.y)[blockIdx.x].pick = most;
 }
 
-/* The first id of [first, end), ascending, at which the sum of the masses of keys >= lowest reaches
- * the target. */
-static __device__ int walk_ids(struct shared *s, const struct row &r, int first, int end,
-                               unsigned long long lowest, unsigned long long target)
+static __device__ int sample_plain(struct shared *s, const struct sample_chunk *chunks)
 {
-    const int n_each = (end - first + THREADS - 1) / THREADS;
-    const int from = first + threadIdx.x * n_each, to = min(from + n_each, end);
-    unsigned long long sum = 0, before, all;
+    const uint64_t pick = threadIdx.x < SAMPLE_CHUNKS ? __ldcg(&chunks[threadIdx.x].pick) : 0;
 
-    for (int i = from; i < to; i++) {
-        const float weight = weight_of(r, i);
-
-        sum += key_of(weight, i) >= lowest ? mass_of(weight) : 0;
-    }
-    before = sum_before(sum, s->scratch.masses, WARPS, &all);
-    if (before < target && before + sum >= target)
-        for (int i = from; i < to && before < target; i++) {
-            const float weight = weight_of(r, i);
-
-            before += key_of(weight, i) >= lowest ? mass_of(weight) : 0;
-            s->found = i;
-        }
-    __syncthreads();
-    return s->found;
-}
-
-static __device__ int sample_plain(struct shared *s, const struct row &r,
-                                   const struct batch_sample &sample,
-                                   const struct sample_chunk *chunks, int n_ids, double uniform)
-{
-    const unsigned long long mass =
-        threadIdx.x < SAMPLE_CHUNKS ? __ldcg(&chunks[threadIdx.x].mass) : 0;
-    unsigned long long all, before = sum_before(mass, s->scratch.masses, WARPS, &all);
-    const unsigned long long target = target_of(uniform, all);
-
-    if (before < target && before + mass >= target) {
-        s->found = threadIdx.x;
-        s->target = target - before;
-    }
-    __syncthreads();
-    const int first = s->found * n_ids;
-
-    return walk_ids(s, r, first, min(first + n_ids, r.n), least_key(sample), s->target);
+    return sample_key_id(block_largest(pick, s->scratch.keys));
 }
 
 /* Natural logarithm of the sum of exponentials relative to `largest`. */
@@ -228,13 +189,9 @@ static __global__ void __launch_bounds__(THREADS, 1)
         write_result(l.args, best, __uint_as_float(0x7FC00000u));
         return;
     }
-    if (best >= 0 && params.temperature > 0.0f) {
-        const struct row r = {z, l.args.n_valid, z[best], params.temperature, NULL};
-
-        token = !HAS_SPECIAL || is_plain(params)
-                    ? sample_plain(&s, r, params, chunks, chunk_ids(n_all), l.uniforms[blockIdx.x])
-                    : sample_ranked(l, z[best]);
-    }
+    if (best >= 0 && params.temperature > 0.0f)
+        token =
+            !HAS_SPECIAL || is_plain(params) ? sample_plain(&s, chunks) : sample_ranked(l, z[best]);
     const float base = is_edited ? raw_largest(s.scratch.floats, chunks) : z[best];
     const double sum = log_sum(&s, chunks, base);
 

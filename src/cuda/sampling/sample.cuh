@@ -9,6 +9,7 @@
 #include "cuda/common/pdl.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
+#include "cuda/sampling/sample_key.h"
 
 enum {
     CHUNK_THREADS = 256,
@@ -91,6 +92,23 @@ static __device__ __forceinline__ bool block_best(float *best, int *id, float *f
     return flag;
 }
 
+/* The largest key of the block; every thread receives it. `keys`: one a warp. */
+static __device__ __forceinline__ uint64_t block_largest(uint64_t key, uint64_t *keys)
+{
+    const unsigned lane = threadIdx.x % WARP_LANES;
+
+    for (int step = WARP_LANES / 2; step > 0; step /= 2)
+        key = max(key, __shfl_xor_sync(ALL_LANES, key, step));
+    __syncthreads();
+    if (lane == 0)
+        keys[threadIdx.x / WARP_LANES] = key;
+    __syncthreads();
+    key = lane < blockDim.x / WARP_LANES ? keys[lane] : 0;
+    for (int step = WARP_LANES / 2; step > 0; step /= 2)
+        key = max(key, __shfl_xor_sync(ALL_LANES, key, step));
+    return key;
+}
+
 /* The lowest id among the largest logits of the candidates, or an enum sample_failure. */
 static __device__ int largest_of(float *floats, int *ids, const struct sample_chunk *chunks)
 {
@@ -107,27 +125,6 @@ static __device__ int largest_of(float *floats, int *ids, const struct sample_ch
 }
 
 /* ---- top logprobs: of a chunk, then of the row ---- */
-
-/* Sort key: larger for a larger logit, then for a lower id; 0 is not the key of any id. */
-static __device__ __forceinline__ uint64_t top_key(float z, int id)
-{
-    const unsigned bits = __float_as_uint(z + 0.0f); /* maps -0 to 0 */
-    const unsigned rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-
-    return (uint64_t)rising << 32 | (0xFFFFFFFFu - (unsigned)id);
-}
-
-static __device__ __forceinline__ int top_id(uint64_t key)
-{
-    return (int)(0xFFFFFFFFu - (unsigned)(key & 0xFFFFFFFFu));
-}
-
-static __device__ __forceinline__ float top_logit(uint64_t key)
-{
-    const unsigned rising = (unsigned)(key >> 32);
-
-    return __uint_as_float(rising & 0x80000000u ? rising & 0x7FFFFFFFu : ~rising);
-}
 
 /* Number of the n keys that are larger. */
 static __device__ __forceinline__ int rank_of(uint64_t key, const uint64_t *keys, int n)
@@ -160,7 +157,7 @@ static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int
         for (int i = 0; i < TILE_EACH; i++) {
             const int id = tile + i * CHUNK_THREADS + threadIdx.x;
 
-            keys[i] = id < end ? top_key(__ldcg(part.z + id), id) : 0;
+            keys[i] = id < end ? sample_key(__ldcg(part.z + id), id) : 0;
             head = max(head, keys[i]);
         }
         heads[threadIdx.x] = head;
@@ -225,8 +222,8 @@ static __device__ __noinline__ void write_top_logprobs(const struct sample_launc
     key = t < n_found ? found[t] : 0;
     rank = key == 0 ? n_top : rank_of(key, found, n_found);
     if (rank < n_top) {
-        ids[rank] = top_id(key);
-        logprobs[rank] = (float)((double)(top_logit(key) - base) - log_sum);
+        ids[rank] = sample_key_id(key);
+        logprobs[rank] = (float)((double)(sample_key_value(key) - base) - log_sum);
     }
 }
 

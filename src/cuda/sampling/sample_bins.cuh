@@ -2,10 +2,10 @@
  * lower id.
  *
  * A candidate's key is the bits of its weight, then its inverted id. The chunks' blocks count the
- * candidates of a row and add up their masses, by the leading bits of the keys. Then they find the
- * bins that contain the k-th candidate, the top_p boundary and the random number, and list the
- * candidates of these bins. The row's block continues in sample_rank.cuh. Masses are integers, so
- * sums do not depend on the order. */
+ * candidates of a row and add up their masses, by the leading bits of the keys, and keep the
+ * largest score of a bin. Then they find the bins that contain the k-th candidate, and the
+ * boundaries of top_p and min_p, and list the candidates of these bins. The row's block continues
+ * in sample_rank.cuh. Masses are integers, so sums do not depend on the order. */
 #ifndef CUDA_SAMPLING_SAMPLE_BINS_CUH
 #define CUDA_SAMPLING_SAMPLE_BINS_CUH
 
@@ -56,7 +56,7 @@ static __device__ unsigned long long mass_of(float weight)
     return (unsigned long long)__float2ull_rn(weight * MASS_UNIT);
 }
 
-/* True if the row is sampled by a walk by ascending id over the candidates that min_p leaves. */
+/* True if the row is sampled from all ids that min_p leaves. */
 static __device__ __forceinline__ bool is_plain(const struct batch_sample &sample)
 {
     return !sample_is_ranked(&sample);
@@ -66,15 +66,6 @@ static __device__ __forceinline__ bool is_plain(const struct batch_sample &sampl
 static __device__ __forceinline__ unsigned long long least_key(const struct batch_sample &sample)
 {
     return sample.min_p > 0.0f ? (unsigned long long)__float_as_uint(sample.min_p) << 32 : 0;
-}
-
-/* The cumulative mass that a random number selects. */
-static __device__ __forceinline__ unsigned long long target_of(double uniform,
-                                                               unsigned long long mass)
-{
-    const unsigned long long target = (unsigned long long)(uniform * (double)mass) + 1;
-
-    return target < mass ? target : mass;
 }
 
 /* ---- bins in shared memory ---- */
@@ -117,6 +108,7 @@ static __device__ __noinline__ void clear_bins(const struct sample_launch &l)
 
     if (threadIdx.x < n_each) {
         bins->masses[bin] = 0;
+        bins->picks[bin] = 0;
         bins->counts[bin] = 0;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0)
@@ -124,12 +116,42 @@ static __device__ __noinline__ void clear_bins(const struct sample_launch &l)
 }
 static_assert((int)SAMPLE_BINS % (int)SAMPLE_CHUNKS == 0, "equal shares per chunk");
 
+/* Scores of a row below this one cannot be the largest: that of the largest logit. */
+static __device__ __forceinline__ float least_score(const struct sample_launch &l, int row,
+                                                    int best)
+{
+    const int32_t *ids = (const int32_t *)l.args.ids.data;
+
+    return gumbel_score(0, l.noise_keys[row], ids != NULL ? ids[best] : best, -INFINITY);
+}
+
+/* The key of an id's score, or 0. */
+static __device__ __forceinline__ uint64_t score_key(const struct sample_launch &l, int row,
+                                                     const struct row &r, int id, float least)
+{
+    return sample_score_key(gumbel_ln_weight(r.z[id], r.largest, r.temperature), id,
+                            l.noise_keys[row], (const int32_t *)l.args.ids.data, least);
+}
+
+/* Keeps an id's score if it is the largest of its bin so far. */
+static __device__ __forceinline__ void add_pick(const struct sample_launch &l, const struct row &r,
+                                                int id, float weight, float least)
+{
+    uint64_t *pick = &bins_of(l, blockIdx.y)->picks[key_of(weight, id) >> BIN_SHIFT];
+    const uint64_t key = score_key(l, blockIdx.y, r, id, sample_least(weight, least));
+
+    if (key > __ldcg(pick))
+        atomicMax((unsigned long long *)pick, (unsigned long long)key);
+}
+
 /* Adds a chunk's candidates to the row's histogram. */
-static __device__ __noinline__ void fill_bins(const struct sample_launch &l, float largest)
+static __device__ __noinline__ void fill_bins(const struct sample_launch &l, int best)
 {
     __shared__ struct bins b;
     const struct sample_part part = part_of(l);
-    const struct row r = {part.z, l.args.n_valid, largest, l.samples[blockIdx.y].temperature, NULL};
+    const struct row r = {part.z, l.args.n_valid, part.z[best], l.samples[blockIdx.y].temperature,
+                          NULL};
+    const float least = least_score(l, blockIdx.y, best);
     struct sample_bins *bins = bins_of(l, blockIdx.y);
 
     for (int i = threadIdx.x; i < SAMPLE_BINS; i += CHUNK_THREADS)
@@ -140,6 +162,7 @@ static __device__ __noinline__ void fill_bins(const struct sample_launch &l, flo
         const float weight = weight_of(r, i);
 
         add_to_bin(&b, (unsigned)(key_of(weight, i) >> BIN_SHIFT), mass_of(weight));
+        add_pick(l, r, i, weight, least);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < SAMPLE_BINS; i += CHUNK_THREADS)
@@ -195,24 +218,6 @@ static __device__ void locate(struct range_selector *c, const struct mass_share 
     __syncthreads();
 }
 
-/* The same for a given bin. */
-static __device__ void locate_bin(struct range_selector *c, const struct mass_share &s, int bin)
-{
-    unsigned long long mass = s.before_mass;
-
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < BINS_EACH; i++) {
-        if (bin_of_share(i) == bin) {
-            c->bin = bin;
-            c->above = mass;
-            c->mass = s.masses[i];
-        }
-        mass += s.masses[i];
-    }
-    __syncthreads();
-}
-
 static __device__ void add_range(struct range_selector *c, int first, int last)
 {
     if (threadIdx.x == 0) {
@@ -231,25 +236,22 @@ static __device__ __forceinline__ unsigned long long share_of(float top_p, unsig
 
 /* Finds the bins that contain a mass known to be between two bounds. */
 static __device__ void locate_between(struct range_selector *c, const struct mass_share &s,
-                                      unsigned long long low, unsigned long long high,
-                                      unsigned long long *least, unsigned long long *most)
+                                      unsigned long long low, unsigned long long high)
 {
     int last;
 
     locate(c, s, low, false);
     last = c->bin;
-    *least = c->above;
     locate(c, s, high, false);
-    *most = c->above + c->mass;
     add_range(c, c->bin, last);
 }
 
 /* Selects the bins that sample_ranked() will search, as far as the histogram determines them. */
 static __device__ void select_ranges(struct range_selector *c, const struct mass_share &s,
-                                     const struct batch_sample &params, int n, double uniform,
+                                     const struct batch_sample &params, int n,
                                      unsigned long long all)
 {
-    unsigned long long low = all, high = all, least, most;
+    unsigned long long low = all, high = all;
 
     if (threadIdx.x == 0)
         c->n = 0;
@@ -259,20 +261,14 @@ static __device__ void select_ranges(struct range_selector *c, const struct mass
         high = c->above + c->mass;
         add_range(c, c->bin, c->bin);
     }
-    if (params.top_p < 1.0f) {
-        locate_between(c, s, share_of(params.top_p, low), share_of(params.top_p, high), &least,
-                       &most);
-        low = least;
-        high = most;
-    }
+    if (params.top_p < 1.0f)
+        locate_between(c, s, share_of(params.top_p, low), share_of(params.top_p, high));
     if (params.min_p > 0.0f) {
-        locate_bin(c, s, (int)(least_key(params) >> BIN_SHIFT));
-        low = min(low, c->above);
-        high = min(high, c->above + c->mass);
-        add_range(c, c->bin, c->bin);
+        const int bin = (int)(least_key(params) >> BIN_SHIFT);
+
+        __syncthreads();
+        add_range(c, bin, bin);
     }
-    locate_between(c, s, low > 0 ? target_of(uniform, low) : 1, target_of(uniform, high), &least,
-                   &most);
 }
 
 static __device__ void list_candidates(const struct sample_launch &l,
@@ -340,7 +336,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     }
     s.before_mass = sum_before(mass, c.scratch, CHUNK_WARPS, &all_mass);
     s.before_count = sum_before(count, c.scratch, CHUNK_WARPS, &all_count);
-    select_ranges(&c, s, params, l.args.n_valid, l.uniforms[blockIdx.y], all_mass);
+    select_ranges(&c, s, params, l.args.n_valid, all_mass);
     if (blockIdx.x == 0 && threadIdx.x < c.n) {
         bins->first_bin[threadIdx.x] = c.first[threadIdx.x];
         bins->last_bin[threadIdx.x] = c.last[threadIdx.x];

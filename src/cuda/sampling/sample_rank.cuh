@@ -1,6 +1,6 @@
 /* Sampling with top_k or top_p, by the block of a row. It gathers the bin that contains the k-th
- * candidate, the top_p boundary or the random number, from the list of the chunks' blocks
- * (sample_bins.cuh) or from the row, and sorts it. A bin with more candidates than can be sorted is
+ * candidate or the top_p boundary, from the list of the chunks' blocks (sample_bins.cuh) or from
+ * the row, and sorts it. A bin with more candidates than can be sorted is
  * first subdivided by the next bits of the keys (radix select). */
 #ifndef CUDA_SAMPLING_SAMPLE_RANK_CUH
 #define CUDA_SAMPLING_SAMPLE_RANK_CUH
@@ -221,20 +221,24 @@ static __device__ __noinline__ void find_key(struct ranking *s, const struct row
     __syncthreads();
 }
 
-/* The mass of the keys from this one on: all bins above its own, and its part of that bin. */
-static __device__ __noinline__ unsigned long long mass_above(struct ranking *s, const struct row &r,
-                                                             const struct pair &first,
-                                                             unsigned long long lowest)
+/* The candidate with the largest score: of the bins whose keys are all from `lowest` on, and of the
+ * bin that has keys below. */
+static __device__ __noinline__ int largest_score(const struct sample_launch &l, const struct row &r,
+                                                 unsigned long long lowest, uint64_t *keys)
 {
-    const int bin = (int)(lowest >> BIN_SHIFT);
-    unsigned long long sum = 0;
+    const unsigned long long bin = lowest >> BIN_SHIFT, bin_keys = 1ull << BIN_SHIFT;
+    const bool is_cut = lowest % bin_keys != 0;
+    uint64_t most = 0;
 
-    for (int i = 0; i < 2; i++)
-        sum += SAMPLE_BINS - 1 - (2 * (int)threadIdx.x + i) > bin ? first.masses[i] : 0;
-    for_each_prefix(
-        r, (unsigned long long)bin << BIN_SHIFT, BIN_SHIFT,
-        [&](unsigned long long key, float weight) { sum += key >= lowest ? mass_of(weight) : 0; });
-    return block_sum(sum, s->scratch);
+    for (unsigned i = threadIdx.x; i < SAMPLE_BINS; i += THREADS)
+        if (i >= bin + is_cut)
+            most = max(most, __ldcg(&r.bins->picks[i]));
+    if (is_cut)
+        for_each_prefix(r, bin << BIN_SHIFT, BIN_SHIFT, [&](unsigned long long key, float) {
+            if (key >= lowest)
+                most = max(most, score_key(l, blockIdx.x, r, id_of(key), -INFINITY));
+        });
+    return sample_key_id(block_largest(most, keys));
 }
 
 static __device__ __noinline__ int sample_ranked(const struct sample_launch &l, float largest)
@@ -265,10 +269,7 @@ static __device__ __noinline__ int sample_ranked(const struct sample_launch &l, 
         lowest = max(lowest, s.key);
         mass = s.mass;
     }
-    if (least_key(params) > lowest)
-        mass = mass_above(&s, r, first, least_key(params));
-    find_key(&s, r, first, {target_of(l.uniforms[blockIdx.x], mass), false});
-    return id_of(s.key);
+    return largest_score(l, r, max(lowest, least_key(params)), (uint64_t *)s.scratch);
 }
 
 #endif
