@@ -191,7 +191,9 @@ static struct osp_request *submit(struct osp_engine *engine, int n_prompt,
 static struct osp_request *submit_kind(struct osp_engine *engine, int kind)
 {
     static const int lengths[N_KINDS] = {1, 40, 130, 300, 64, 7, 20, 90};
-    struct osp_request_options opt = {.tokens_max = ANSWER_TOKENS - 3 * kind,
+    /* the first one ends alone: its last steps wait for no mask and are sent ahead */
+    const int n_tokens = kind == 0 ? 2 * ANSWER_TOKENS : ANSWER_TOKENS - 3 * kind;
+    struct osp_request_options opt = {.tokens_max = n_tokens,
                                       .sampling = {.seed = (uint64_t)kind, .has_seed = true},
                                       .raw = true,
                                       .logprobs = kind % 2 == 0,
