@@ -372,7 +372,8 @@ def test_hidden_reasoning_is_one_line(tmp_path):
     assert t.wait_code() == 0
 
 
-COMMANDS = ["serve", "chat", "status", "validate", "quantize", "bench", "eval", "pull", "tokenize", "completion", "help", "version"]
+COMMANDS = ["serve", "chat", "status", "doctor", "pull", "validate", "quantize", "bench", "eval", "tokenize", "completion", "help",
+            "version"]
 
 
 def test_help():
