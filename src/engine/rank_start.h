@@ -6,7 +6,8 @@
 
 /* How the model is divided among ranks of the device. */
 enum shard_rule ranks_shard_rule(const struct osp_model_options *opt);
-/* How many ranks share this host's memory and CPUs, by the options; all, if these do not say. */
+/* The number of ranks on this host, which share its memory and CPUs: all ranks, unless the options
+ * name other hosts. */
 int ranks_on_this_host(const struct osp_model_options *opt);
 /* Compute threads of each: the option, or an equal share of this host's CPUs. */
 int ranks_threads(const struct osp_model_options *opt, int n_local);

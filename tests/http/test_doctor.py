@@ -227,7 +227,9 @@ def test_other_programs_as_peer(tmp_path, answer, message):
 
 
 class OtherVersion(Impostor):
-    """A doctor of another version that echoes."""
+    """A doctor of another version that echoes. A bulk transfer is answered with `count`."""
+
+    count = b""
 
     def serve(self):
         while True:
@@ -238,8 +240,10 @@ class OtherVersion(Impostor):
             with s:
                 mode = s.recv(HELLO_BYTES, socket.MSG_WAITALL)[16:17]
                 s.sendall(hello(mode))
-                while mode == b"e" and (message := s.recv(64, socket.MSG_WAITALL)):
-                    s.sendall(message)
+                while message := s.recv(64 if mode == b"e" else 1 << 20):
+                    if mode == b"e":
+                        s.sendall(message)
+                s.sendall(self.count)
 
 
 def test_another_version(tmp_path):
@@ -250,27 +254,15 @@ def test_another_version(tmp_path):
     assert found["peer", "version"]["text"].startswith("osprey 0.0.0 there, ")
 
 
-class Boaster(Impostor):
-    """Echoes, and says that it has received more than was sent."""
+class WrongCount(OtherVersion):
+    """Says that it has received more than was sent."""
 
-    def serve(self):
-        while True:
-            try:
-                s, _ = self.socket.accept()
-            except OSError:
-                return
-            with s:
-                mode = s.recv(HELLO_BYTES, socket.MSG_WAITALL)[16:17]
-                s.sendall(hello(mode))
-                while message := s.recv(1 << 20 if mode == b"s" else 64):
-                    if mode == b"e":
-                        s.sendall(message)
-                s.sendall(b"\xff" * 8)
+    count = b"\xff" * 8
 
 
 def test_a_count_that_cannot_be(tmp_path):
-    boaster = Boaster(b"")
-    found = doctor(tmp_path, "--peer", f"127.0.0.1:{boaster.port}")
-    boaster.close()
+    peer = WrongCount(b"")
+    found = doctor(tmp_path, "--peer", f"127.0.0.1:{peer.port}")
+    peer.close()
     assert "the other end has received 18446744073709551615 of" in found["peer", "127.0.0.1"]["text"]
     assert ("peer", "bandwidth to") not in found

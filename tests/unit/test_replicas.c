@@ -285,7 +285,7 @@ static void test_sent_again(void **state)
     (void)state;
     for (int i = 0; i < N; i++)
         assert_int_equal(kill(f.pids[i], SIGSTOP), 0);
-    for (int i = 0; i < 3; i++) /* by turns */
+    for (int i = 0; i < 3; i++) /* to each replica in turn */
         r[i] = submit(&f, i, 8);
     assert_int_equal(n_unfinished(&f, 0), 2);
     osp_cancel(r[2]);
@@ -402,7 +402,7 @@ static void test_close_ends_orphans(void **state)
     }
 }
 
-/* The numbers that clients are told to come back by are those of the replicas that are left. */
+/* Retry-After and the limits count only the replicas that serve. */
 static void test_dead_replica(void **state)
 {
     struct osp_model_options model = options();
@@ -493,7 +493,7 @@ static void test_refused_combinations(void **state)
     expect_refusal(opt, "data parallel size 2 cannot be combined with ranks");
 }
 
-/* The first one plans the memory; what it says is told. */
+/* The first replica plans the memory. Its error is the error of the start. */
 static void test_first_replica_cannot_open(void **state)
 {
     struct osp_model_options opt = options();

@@ -46,13 +46,31 @@ static inline int unit_run(const char *group, const struct CMUnitTest *tests, si
     return _cmocka_run_group_tests(group, tests, n, NULL, NULL) == 0 ? 0 : 1;
 }
 
+/* A test that is listed several times, with other states, has one name. */
 static inline int unit_run_named(const struct CMUnitTest *tests, size_t n, const char *name)
 {
+    int n_found = 0, n_failed = 0;
+
     for (size_t i = 0; i < n; i++)
-        if (strcmp(tests[i].name, name) == 0)
-            return unit_run(name, &tests[i], 1);
-    fprintf(stderr, "no test is called %s\n", name);
-    return 2;
+        if (strcmp(tests[i].name, name) == 0) {
+            n_found++;
+            n_failed += unit_run(name, &tests[i], 1);
+        }
+    if (n_found == 0)
+        fprintf(stderr, "no test is called %s\n", name);
+    return n_found == 0 ? 2 : n_failed > 0;
+}
+
+static inline void unit_list(const struct CMUnitTest *tests, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t first = 0;
+
+        while (strcmp(tests[first].name, tests[i].name) != 0)
+            first++;
+        if (first == i)
+            puts(tests[i].name);
+    }
 }
 
 static inline int unit_main(const struct CMUnitTest *tests, size_t n, const char *word)
@@ -63,8 +81,7 @@ static inline int unit_main(const struct CMUnitTest *tests, size_t n, const char
         return printf("%d\n", UNIT_LIMIT_S) < 0;
     if (strcmp(word, "--list") != 0)
         return unit_run_named(tests, n, word);
-    for (size_t i = 0; i < n; i++)
-        puts(tests[i].name);
+    unit_list(tests, n);
     return 0;
 }
 

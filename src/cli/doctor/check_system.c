@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "cli/doctor/checks.h"
 
-enum { FILES_MIN = 4096 }; /* one for each connection, with room for shards of a checkpoint */
+enum { FILES_MIN = 4096 }; /* one per connection, and some for the files of a checkpoint */
 
 static void check_kernel(struct findings *f)
 {

@@ -36,7 +36,7 @@ static enum osp_status submit_to_replica(struct osp_engine *e, struct osp_reques
     return replicas_submit(e->model->replicas, r, opt);
 }
 
-/* The replicas that new requests go to: those that are ok, or all if none is. */
+/* New requests go to the replicas whose state is OSP_ENGINE_OK; to all replicas if none has it. */
 static void find_serving(struct replicas *all, bool is_serving[OSP_REPLICAS_MAX])
 {
     const int n = replicas_count(all);
