@@ -165,7 +165,7 @@ static void make_layers(int n_tokens, int n_rows)
     gated = (uint16_t *)zeros(ROWS_MAX * ACTIVE * WIDTH), n_read = (uint64_t *)zeros(2);
     cos_sin = (float *)alloc_filled(ROWS_MAX * HEAD * 4, 4, false, 1001), sinks = zeros(HEADS);
     sums = (uint64_t *)zeros(DECODE_FUSED_MAX * 2 * ROUTER_ROW_SUMS + 1024);
-    expert_sums = (int32_t *)zeros(ROWS_MAX * WIDTH);
+    expert_sums = (int32_t *)zeros(WIDTH);
     merge_bufs = (char *)zeros(ROWS_MAX * KV_HEADS * (int64_t)ATTN_MERGE_BYTES / 4);
 }
 
@@ -320,8 +320,7 @@ static void launch_layer(struct launch_list *list, int i, const char *parts, int
             const struct decode_matmul p = *part == 'o' ? o_of(l, n_rows) : router_of(l, n_rows);
             is_done = launch_decode_matmul(list, &p);
         } else if (*part == 'e') {
-            is_done = n_rows == 1 ? launch_decode_experts_row(list, &e)
-                                  : launch_decode_experts_rows(list, &e);
+            is_done = launch_decode_experts_row(list, &e);
         } else {
             is_done = *part == 'u' ? launch_decode_up(list, &e) : launch_decode_down(list, &e);
         }

@@ -90,40 +90,6 @@ static __device__ __forceinline__ void arrivals_wait(uint32_t barrier)
 #endif
 }
 
-/* The same for a barrier of several phases: waits for the end of the phase with this parity. */
-static __device__ __forceinline__ void arrivals_wait_phase(uint32_t barrier, int parity)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    uint32_t is_phase_done;
-
-    do {
-        asm volatile("{\n"
-                     ".reg .pred all;\n"
-                     "mbarrier.try_wait.parity.shared::cta.b64 all, [%1], %2;\n"
-                     "selp.u32 %0, 1, 0, all;\n"
-                     "}"
-                     : "=r"(is_phase_done)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
-    } while (!is_phase_done);
-#else
-    (void)barrier, (void)parity;
-#endif
-}
-
-/* Begins the next phase, which expects n_bytes; called by one thread that has waited for the end of
- * the phase before. */
-static __device__ __forceinline__ void arrivals_begin_phase(uint32_t barrier, int n_bytes)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                 "r"(n_bytes)
-                 : "memory");
-#else
-    (void)barrier, (void)n_bytes;
-#endif
-}
-
 /* Sends 16 bytes; both addresses are in the receiving block. */
 static __device__ __forceinline__ void send(uint32_t to, uint32_t barrier, uint4 v)
 {

@@ -241,15 +241,12 @@ struct decode_experts {
                         * common/expert_sums.h */
     int32_t *poison;   /* (T): rows with a unit that is not finite (expert_sums.cuh); 0 between
                         * steps; grouped: only with sums */
-    int32_t *sums;     /* (T, n_columns): of launch_decode_experts_row(), -rows() and, unless NULL,
-                        * of launch_decode_grouped_down(), which add to them */
+    int32_t *sums;     /* (T, n_columns): of launch_decode_experts_row() and, unless NULL, of
+                        * launch_decode_grouped_down(), which add to them */
 };
 /* Both products of one row whose router sums are known; adds to p->sums. Returns false if the GPU
  * does not run all clusters of the kernel at once. */
 bool launch_decode_experts_row(struct launch_list *list, const struct decode_experts *p);
-/* The same of two to DECODE_FUSED_MAX rows. Returns false if the GPU has no clusters, or too little
- * shared memory, or if the slices are too wide. */
-bool launch_decode_experts_rows(struct launch_list *list, const struct decode_experts *p);
 /* x (n_rows, n) += the sums. */
 void launch_add_expert_sums(struct launch_list *list, float *x, int n_rows, int n,
                             const struct expert_sums *sums);

@@ -16,20 +16,26 @@
  *
  * Memory bound: the weights of the selected experts are read once. Needs clusters (sm_90). */
 #include "cuda/common/cluster.cuh"
+#include "cuda/common/expert_sums.cuh"
 #include "cuda/common/swiglu.cuh"
-#include "cuda/decode/expert_columns.cuh"
 #include "cuda/decode/expert_row.cuh"
-#include "cuda/decode/expert_slices.h"
 
 /* BLOCKS of a cluster: 6 where there are so few slices that these fit the GPU, as on a rank of
  * several; else 4. */
 enum {
+    CLUSTER_ITEMS = 12, /* rows of units of w_up of a cluster, by equal shares of blocks */
     BLOCKS_MIN = 4,
     BLOCKS_MAX = 6,
-    ITEMS_MAX = CLUSTER_ITEMS / BLOCKS_MIN, /* of a block */
+    ITEMS_MAX = CLUSTER_ITEMS / BLOCKS_MIN,                /* of a block */
+    ITEM_UNITS = UNIT_ROWS / 2,                            /* gated units of an item */
+    SLICE_MAX = CLUSTER_ITEMS * ITEM_UNITS / UNIT_COLUMNS, /* units of a cluster */
     UP_CHAINS_MAX = ITEMS_MAX * RING_WARPS,
     WARP_CHAINS = UP_CHAINS_MAX / EXPERT_WARPS, /* of w_up, of a warp, at most */
-    REGISTERS = 96 /* so high that an SM runs one block, so low that it runs beside attn_out's */
+    GATED_BYTES = SLICE_MAX * UNIT_COLUMNS * 2,
+    ITEM_BYTES = ITEM_UNITS * 2,
+    ITEM_PIECES = ITEM_BYTES / LANE_BYTES,
+    REGISTERS = 96, /* so high that an SM runs one block, so low that it runs beside attn_out's */
+    PARTS_MAX = 2
 };
 static_assert((int)UP_CHAINS_MAX % (int)EXPERT_WARPS == 0, "equal numbers of chains per warp");
 static_assert(BLOCKS_MAX * ITEM_PIECES <= (int)WARP_LANES, "an item is sent in one instruction");
@@ -39,21 +45,75 @@ typedef ring_shape<DTYPE_MXFP4, 4, 1, 3> experts_shape;
 
 enum { ITEM_SUMS = RING_WARPS * experts_shape::TILES * TILE_ROWS };
 
+/* How the slices of a row's experts are divided among clusters. */
+struct slice_plan {
+    int32_t width, n_slices; /* units in a slice, but the last one; slices of an expert */
+    int32_t n_single;        /* clusters with one slice; the others have two last slices */
+    int32_t n_clusters;
+};
+
+/* The slices of a cluster: one, or the last ones of two experts. */
+struct cluster_slices {
+    int rank[PARTS_MAX], n[PARTS_MAX]; /* n: units; 0: no second slice */
+    int first;                         /* unit */
+    int n_parts;
+};
+
+/* Registers cannot be indexed. */
+static __device__ __forceinline__ int rank_of(const struct cluster_slices &c, int part)
+{
+    return part == 0 ? c.rank[0] : c.rank[1];
+}
+
+static __device__ __forceinline__ int units_of_part(const struct cluster_slices &c, int part)
+{
+    return part == 0 ? c.n[0] : c.n[1];
+}
+
+template <int BLOCKS>
+static __device__ __forceinline__ struct cluster_slices
+slices_of_cluster(const struct slice_plan &s, int n_ranks, int n_units)
+{
+    const int cluster = (int)blockIdx.x / BLOCKS, slice = cluster / n_ranks;
+    struct cluster_slices c;
+
+    if (cluster < s.n_single) {
+        c.first = slice * s.width;
+        c.rank[0] = c.rank[1] = cluster - slice * n_ranks;
+        c.n[0] = min((int)s.width, n_units - c.first);
+        c.n[1] = 0;
+    } else {
+        const int pair = (cluster - s.n_single) * PARTS_MAX;
+
+        c.first = (s.n_slices - 1) * s.width;
+        c.n[0] = c.n[1] = n_units - c.first;
+        c.rank[0] = pair;
+        c.rank[1] = pair + 1;
+        if (pair + 1 >= n_ranks) {
+            c.rank[1] = pair;
+            c.n[1] = 0;
+        }
+    }
+    c.n_parts = c.n[1] > 0 ? PARTS_MAX : 1;
+    return c;
+}
+
 /* A row of units of w_up: rank of its expert, and its number in the matrix; rank -1: none. */
-struct row_item {
+struct up_row {
     int rank, row;
 };
 
 /* Item i of the block. */
 template <int BLOCKS>
-static __device__ __forceinline__ struct row_item item_of(const struct cluster_slices &c, int i)
+static __device__ __forceinline__ struct up_row up_row_of(const struct cluster_slices &c, int i)
 {
     const int items = CLUSTER_ITEMS / BLOCKS;
-    const struct up_row r = up_row_of_item(&c, cluster_rank() * items + i);
+    const int at = cluster_rank() * items + i, unit = at / 2, part = unit < c.n[0] ? 0 : 1;
+    const int of_part = part == 0 ? unit : unit - c.n[0];
 
-    if (i >= items || r.part < 0)
+    if (i >= items || of_part >= units_of_part(c, part))
         return {-1, 0};
-    return {rank_of(&c, r.part), r.row};
+    return {rank_of(c, part), (c.first + of_part) * 2 + at % 2};
 }
 
 /* Row of units of w_down number i of a warp. */
@@ -83,7 +143,7 @@ static __device__ __forceinline__ void walk_prepare(struct experts_walk *walk,
 
     for (; walk->chain < WARP_CHAINS; walk->chain++) {
         const int i = walk->chain * EXPERT_WARPS + warp, eighth = i % RING_WARPS;
-        const struct row_item r = item_of<BLOCKS>(c, i / RING_WARPS);
+        const struct up_row r = up_row_of<BLOCKS>(c, i / RING_WARPS);
 
         if (r.rank >= 0 && eighth < p.up.n_units) {
             walk->rank = r.rank;
@@ -98,9 +158,9 @@ static __device__ __forceinline__ void walk_prepare(struct experts_walk *walk,
 
     walk->n_left = 0;
     if (row < n_rows) {
-        walk->rank = rank_of(&c, part);
+        walk->rank = rank_of(c, part);
         walk->at = p.down.units + (int64_t)(row * p.down.n_units + c.first) * MXFP4_UNIT_BYTES;
-        walk->n_left = units_of_part(&c, part);
+        walk->n_left = units_of_part(c, part);
         walk->step_bytes = MXFP4_UNIT_BYTES;
     }
 }
@@ -256,7 +316,7 @@ static __device__ __forceinline__ void store_chain(float *to, const struct chain
 template <int BLOCKS>
 static __device__ __forceinline__ void
 send_gated(char *gated, uint32_t arrived, const float *sums, const struct decode_experts &p,
-           const struct row_item &r, int i, float gate, uint2 bias_bits)
+           const struct up_row &r, int i, float gate, uint2 bias_bits)
 {
     const int lane = threadIdx.x % WARP_LANES, to_block = lane / ITEM_PIECES;
     const int at = (cluster_rank() * (CLUSTER_ITEMS / BLOCKS) + i) * ITEM_BYTES;
@@ -304,6 +364,49 @@ static __device__ __forceinline__ float2 rows_of_lane(const struct chain_sums &s
                                      : (lane % 2 == 0 ? v[1][0] : v[1][1]);
     }
     return make_float2(out[0], out[1]);
+}
+
+static __device__ __forceinline__ void add_to(int32_t *sum, int value)
+{
+    asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" ::"l"(sum), "r"(value) : "memory");
+}
+
+/* Scales and biases of a lane's two rows. */
+struct lane_rows {
+    float scale[2];
+    uint32_t bias_bits[2]; /* not converted, so that the loads are not waited for */
+};
+
+static __device__ __forceinline__ int row_of_lane(int row_of_units, int half)
+{
+    return row_of_units * UNIT_ROWS + half * WARP_LANES + (int)threadIdx.x % WARP_LANES;
+}
+
+static __device__ __forceinline__ void load_scales(struct lane_rows *r,
+                                                   const struct decode_experts &p, int row_of_units)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int row = row_of_lane(row_of_units, half);
+
+        r->scale[half] = row < p.down.n_rows ? p.grid[row] : 1.0f;
+    }
+}
+
+static __device__ __forceinline__ void
+load_biases(struct lane_rows *r, const struct decode_experts &p, int id, int row_of_units)
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int row = row_of_lane(row_of_units, half);
+
+        r->bias_bits[half] = row < p.down.n_rows ? vector_bits(p.bias_down, id, row) : 0;
+    }
+}
+
+static __device__ __forceinline__ float value_of_bits(const struct decode_vector &v, uint32_t bits)
+{
+    return __uint_as_float(v.kind == VECTOR_F32 ? bits : bits << 16);
 }
 
 /* Adds a slice, and with the first slice of an expert the gated bias, to the sums. */
@@ -382,7 +485,7 @@ static __device__ __forceinline__ struct experts_shared shared_of(uint4 *shared,
 template <int BLOCKS>
 static __device__ __forceinline__ void
 exchange_gated(const struct experts_shared &s, uint32_t arrived, const struct decode_experts &p,
-               const struct row_item &item, float gate, uint2 bias_bits)
+               const struct up_row &item, float gate, uint2 bias_bits)
 {
     const int warp = threadIdx.x / WARP_LANES;
 
@@ -405,9 +508,8 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const struct experts_shared s = shared_of(shared, p.up.n_units);
     const uint32_t arrived = (uint32_t)__cvta_generic_to_shared(&arrived_at);
-    const struct cluster_slices c =
-        slices_of(&plan, p.n_ranks, p.down.n_units, (int)blockIdx.x / BLOCKS);
-    const struct row_item item = item_of<BLOCKS>(c, warp < CLUSTER_ITEMS / BLOCKS ? warp : 0);
+    const struct cluster_slices c = slices_of_cluster<BLOCKS>(plan, p.n_ranks, p.down.n_units);
+    const struct up_row item = up_row_of<BLOCKS>(c, warp < CLUSTER_ITEMS / BLOCKS ? warp : 0);
     float *y = blockIdx.x == 0 ? p.y : NULL;
     struct experts_walk walk = {s.slots + warp * experts_shape::WARP_BYTES, NULL, 0, 0, 0, 0, 0};
     struct lane_rows rows;
@@ -446,7 +548,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
         const int of_down = chain - WARP_CHAINS;
         const int part = of_down >= 0 && c.n_parts > 1 ? of_down % PARTS_MAX : 0;
         const int row = down_row_of<BLOCKS>(c.n_parts > 1 ? of_down / PARTS_MAX : of_down);
-        const int rank = rank_of(&c, part);
+        const int rank = rank_of(c, part);
         const char *inputs = s.row + eighth * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
         int n = (p.up.n_units - eighth + RING_WARPS - 1) / RING_WARPS, step = RING_WARPS;
         struct chain_sums sums;
@@ -463,10 +565,10 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
                 load_scales(&rows, p, row);
                 load_biases(&rows, p, ids[rank], row);
             }
-            n = units_of_part(&c, part);
+            n = units_of_part(c, part);
             inputs = s.gated + (part == 0 ? 0 : c.n[0]) * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
             step = 1;
-        } else if (item_of<BLOCKS>(c, i / RING_WARPS).rank < 0) {
+        } else if (up_row_of<BLOCKS>(c, i / RING_WARPS).rank < 0) {
             continue;
         }
         multiply_chain<BLOCKS>(&sums, &walk, p, c, ids, n, inputs,
@@ -495,10 +597,21 @@ static __global__ void __maxnreg__(REGISTERS)
     run_experts<BLOCKS_MAX>(p, plan);
 }
 
+static struct slice_plan plan_of(const struct decode_experts *p)
+{
+    const int n_units = p->down.n_units, width = p->slice_units;
+    const int n_slices = (int)units_of(n_units, width), n_last = n_units - (n_slices - 1) * width;
+    const bool is_paired = n_slices > 1 && n_last * PARTS_MAX <= width;
+    const int n_single = p->n_ranks * (is_paired ? n_slices - 1 : n_slices);
+
+    return {width, n_slices, n_single,
+            n_single + (is_paired ? (p->n_ranks + PARTS_MAX - 1) / PARTS_MAX : 0)};
+}
+
 template <auto KERNEL, int BLOCKS>
 static bool launch_clusters(struct launch_list *list, const struct decode_experts *p)
 {
-    const struct slice_plan plan = plan_of_experts(p->down.n_units, p->slice_units, p->n_ranks);
+    const struct slice_plan plan = plan_of(p);
     const int64_t shared_bytes = shared_bytes_of(p->up.n_units);
 
     if (p->topk_input.sums == NULL || plan.width > SLICE_MAX ||

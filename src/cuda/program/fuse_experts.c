@@ -1,4 +1,4 @@
-/* The experts: one to four decode rows have a kernel, up to DECODE_ROWS_MAX are grouped by expert,
+/* The experts: one decode row has a kernel of its own, up to DECODE_ROWS_MAX are grouped by expert,
  * and prefill rows are processed in tiles. One to four rows: the sums of the experts are pending,
  * which the next kernels add to x, or (where the GPU has no clusters, or the table no router sums)
  * rows are processed one by one and the second matmul does the residual that follows. */
@@ -206,23 +206,20 @@ void settle_sums(struct fuse *f)
     f->pending_sums = -1;
 }
 
-/* Both products and the residual of one to four rows in one kernel, if the GPU has it: the sums are
- * pending if the next kernel can add them to x, and else added at once. With several
- * ranks, rows are grouped by expert: nobody has measured this kernel there. */
-static bool launch_at_once(struct fuse *f, int i, const struct experts_args *a,
-                           const struct decode_experts *p,
-                           const struct residual_rmsnorm_args *residual)
+/* Both products and the residual of one row in one kernel, if the GPU has it: the sums are pending
+ * if the next kernel can add them to x, and else added at once. */
+static bool launch_one(struct fuse *f, const struct experts_args *a, const struct decode_experts *p,
+                       const struct residual_rmsnorm_args *residual)
 {
-    struct decode_experts rows = *p;
+    struct decode_experts row = *p;
 
-    if (f->router != ROUTER_SUMS || residual == NULL || (f->n_rows > 1 && is_exchanged(f, i)))
+    if (f->n_rows != 1 || f->router != ROUTER_SUMS || residual == NULL)
         return false;
-    rows.sums = workspace(f, WORKSPACE_expert_sums);
-    rows.units = NULL; /* these stay in shared memory, and h is added to x */
-    rows.h = NULL;
-    rows.router_logits = NULL;
-    if (f->n_rows == 1 ? !launch_decode_experts_row(f->list, &rows)
-                       : !launch_decode_experts_rows(f->list, &rows))
+    row.sums = workspace(f, WORKSPACE_expert_sums);
+    row.units = NULL; /* these stay in shared memory, and h is added to x */
+    row.h = NULL;
+    row.router_logits = NULL;
+    if (!launch_decode_experts_row(f->list, &row))
         return false;
     reads_early(f, &a->w_up);
     reads_early(f, &a->b_up);
@@ -276,8 +273,8 @@ static void launch_jobs_of(struct fuse *f, const struct experts_args *a,
     reads_early(f, &a->b_down);
 }
 
-/* The same in three kernels, where slices are too wide for clusters: two to four rows, grouped by
- * expert. */
+/* Two to four rows, grouped by expert, with the sums of rows; false: the kernels do not support
+ * that. */
 static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
                                const struct router_args *router,
                                const struct residual_rmsnorm_args *residual)
@@ -351,12 +348,12 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
 
     op_args(f, router_op, &from);
     p = experts_of(f, a, router);
-    const bool is_at_once = launch_at_once(f, i, a, &p, residual);
-    const bool is_grouped = !is_at_once && launch_few_grouped(f, i, a, router_op, router, residual);
+    const bool is_grouped = launch_few_grouped(f, i, a, router_op, router, residual);
+    const bool is_one = !is_grouped && launch_one(f, a, &p, residual);
 
-    if (is_at_once)
+    if (is_one)
         touch_row(f, i, a, router);
-    if (!is_at_once && !is_grouped) {
+    if (!is_one && !is_grouped) {
         if (is_exchanged(f, i))
             residual = NULL; /* the sums of all ranks are added to x */
         launch_up_down(f, i, a, router, &p, residual);
@@ -365,7 +362,7 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
         writes(f, router_op, &a->ids);
         writes(f, router_op, &a->gates);
     }
-    if (is_at_once || is_grouped) {
+    if (is_one || is_grouped) {
         f->n_integer = NO_ROWS;
         f->pending_sums = i;
         if (is_qkv_next) /* x and the sums together are the new x */
