@@ -8,6 +8,7 @@
 #include <cuda_bf16.h>
 
 #include "cuda/decode/decode.cuh"
+#include "cuda/common/cluster.cuh"
 #include "cuda/common/rope_cache.cuh"
 
 enum { HALF = DECODE_HEAD_WIDTH / 2, HALVES_OF_A_HEAD = HALF / TILE_ROWS };
@@ -184,6 +185,116 @@ static bool launch_columns(struct launch_list *list, const struct decode_qkv *p)
         list, grid, even_share_bytes(list->gpu, shared_bytes, (int)(grid.x * grid.y)), *p);
 }
 
+/* ---- two to four rows: a block of a cluster normalizes one of them ---- */
+
+/* Sends row `token` of the fragments to the other blocks of the cluster, of n_blocks. */
+static __device__ __forceinline__ void send_row(const char *fragments, uint32_t arrived, int token,
+                                                int n_tokens, int n_units, int n_blocks)
+{
+    enum { PIECES = TOKEN_BLOCK_BYTES / LANE_BYTES };
+    const uint32_t first = (uint32_t)__cvta_generic_to_shared(fragments);
+
+#pragma unroll 1
+    for (int i = threadIdx.x; i < n_units * UNIT_BLOCKS * PIECES; i += RING_THREADS) {
+        const int at =
+            (i / PIECES * n_tokens + token) * TOKEN_BLOCK_BYTES + i % PIECES * LANE_BYTES;
+        const uint4 piece = *(const uint4 *)(fragments + at);
+
+#pragma unroll
+        for (int k = 1; k < DECODE_FUSED_MAX; k++)
+            if (k < n_blocks) {
+                const int to = (token + k) % n_blocks;
+
+                send(mapa_address(first + at, to), mapa_address(arrived, to), piece);
+            }
+    }
+}
+
+/* qkv_kernel() for two to DECODE_FUSED_MAX rows with their norm, with the same bits: block r of a
+ * cluster reads and normalizes row r, and sends it to the others. If each block normalized all
+ * rows, one after another, this would take longer than the products. Grid: halves of heads, in
+ * clusters of at least as many blocks as there are rows. */
+template <class SHAPE>
+static __global__ void __maxnreg__(registers_of(ROWS_ANY, SHAPE::IS_MXFP4))
+    qkv_rows_kernel(const __grid_constant__ struct decode_qkv p, int n_blocks)
+{
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
+    __shared__ __align__(16) float smem[NORM_SCRATCH];
+    __shared__ uint64_t arrived_at;
+    const int n_units = (p.rows.n + UNIT_COLUMNS - 1) / UNIT_COLUMNS, n_tokens = p.n_tokens;
+    const int n = n_tokens * TILE_ROWS, i = threadIdx.x, row = cluster_rank();
+    const bool has_row = row < n_tokens;
+    const uint32_t arrived = (uint32_t)__cvta_generic_to_shared(&arrived_at);
+    char *fragments = (char *)shared + SHAPE::BYTES;
+    float *sums = (float *)(fragments + fragments_bytes(n_units, n_tokens));
+    const struct head h = head_of<SHAPE>(p, n_units, (int)blockIdx.x);
+    const int token = i / TILE_ROWS, d = h.tile * TILE_ROWS + i % TILE_ROWS;
+    struct ring<SHAPE> ring;
+    float acc[SHAPE::TILES][1][4];
+    struct pair pair = {};
+
+    if (i == 0)
+        arrivals_init(arrived, fragments_bytes(n_units, has_row ? n_tokens - 1 : n_tokens));
+    cluster_begin();
+    ring_begin(&ring, (char *)shared, h, 1, n_units);
+    struct rows_ready ready = ready_rows(p.rows, has_row ? row : 0, n_tokens, n_units);
+
+    ready.y = (int)blockIdx.x < n_tokens && p.rows.y != NULL ? p.rows.y + row * p.rows.n + i : NULL;
+    if (i < n)
+        pair = pair_of(p, h, token, d);
+    ready_expert_units(&ready, p.rows.sums);
+    materialize_rows<ONE_NORMED_ROW>(&ready);
+    pdl_wait();
+    pdl_launch_dependents(); /* not before: blocks of attention would take this kernel's SMs */
+    if (has_row)
+        norm_rows<SHAPE::IS_MXFP4, 1, ROWS_ANY>(fragments + row * TOKEN_BLOCK_BYTES, p.rows, ready,
+                                                row, 1, n_units, smem);
+    __syncthreads();
+    cluster_wait(); /* all blocks of the cluster have started */
+    if (has_row)
+        send_row(fragments, arrived, row, n_tokens, n_units, n_blocks);
+    if (i < n && h.job < 2) {
+        const float *rotation = p.cos_sin + token * DECODE_HEAD_WIDTH;
+
+        pair.cosine = __ldcg(rotation + d);
+        pair.sine = __ldcg(rotation + HALF + d);
+    }
+    arrivals_wait(arrived);
+    multiply_split<SHAPE, 1, 1>(acc, &ring, h, h.tile, fragments, 0, n_tokens);
+    store_sums<SHAPE::TILES, 1>(sums, acc, n_tokens);
+    __syncthreads();
+    if (i < n)
+        store_pair(p, h, pair, sum_of_warps<SHAPE::IS_MXFP4>(sums, i, SHAPE::TILES, n_tokens),
+                   sum_of_warps<SHAPE::IS_MXFP4>(sums, n + i, SHAPE::TILES, n_tokens));
+    clear_router_sums(p);
+    copy_wait<0>();
+}
+
+/* false: there are no such rows, or the GPU has no such clusters. */
+template <class SHAPE>
+static bool launch_cluster_rows(struct launch_list *list, const struct decode_qkv *p)
+{
+    const int n_units = (int)units_of(p->rows.n, UNIT_COLUMNS), n_tokens = p->n_tokens;
+    const int n_half_heads = (p->n_q + 2 * p->n_kv) * HALVES_OF_A_HEAD;
+    const int n_blocks = n_tokens <= 2 ? 2 : (int)DECODE_FUSED_MAX; /* of a cluster */
+    const int64_t shared_bytes =
+        even_share_bytes(list->gpu,
+                         SHAPE::BYTES + fragments_bytes(n_units, n_tokens) +
+                             split_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float),
+                         n_half_heads);
+
+    if (n_tokens < 2 || n_tokens > DECODE_FUSED_MAX || p->rows.norm.kind == VECTOR_NONE ||
+        p->rows.gather != NULL || n_half_heads % n_blocks != 0 ||
+        clusters_at_once<qkv_rows_kernel<SHAPE>>(list->gpu, RING_THREADS, (unsigned)n_blocks,
+                                                 shared_bytes) == 0)
+        return false;
+    add_dependent_clusters<qkv_rows_kernel<SHAPE>>(list, dim3((unsigned)n_half_heads), RING_THREADS,
+                                                   shared_bytes, (unsigned)n_blocks, *p, n_blocks);
+    if (!list->is_query && list->n > 0)
+        list->launches[list->n - 1].has_max_carveout = true;
+    return true;
+}
+
 /* ---- one row, one block per SM ---- */
 
 /* Half-heads are divided evenly among the SMs: a block has one half-head, and some have half of
@@ -354,6 +465,8 @@ static bool launch_shape(struct launch_list *list, const struct decode_qkv *p)
 {
     if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
         return launch_columns<SHAPE, 1, ONE_NORMED_ROW>(list, p);
+    if (launch_cluster_rows<SHAPE>(list, p))
+        return true;
     return p->n_tokens <= COLUMN_TOKENS ? launch_columns<SHAPE, 1, ROWS_ANY>(list, p)
                                         : launch_columns<SHAPE, 2, ROWS_ANY>(list, p);
 }
