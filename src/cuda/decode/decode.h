@@ -99,6 +99,8 @@ struct decode_out {
     struct expert_sums expert;      /* added to x as well, and set to zero */
     const struct rank_peers *peers; /* device memory; NULL: one rank has all columns of the rows */
     int32_t exchange;               /* index of the exchange with peers in its step */
+    const uint16_t *rounded; /* the rows as made by launch_round_rows() for MXFP4 weights; NULL:
+                              * not there. One row is not read from there. */
 };
 bool launch_decode_out(struct launch_list *list, const struct decode_out *p);
 /* Sets all sums to zero. */

@@ -98,6 +98,8 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
     o.expert = cleared_sums_of(f);
     o.p.out = residual->x.data;
     o.p.adds = true;
+    if (o.p.is_mxfp4 && f->n_rows > 1 && f->rounded == a->att.id)
+        o.rounded = workspace(f, WORKSPACE_rounded);
     if (!f->are_sums_cleared) {
         launch_clear_sums(f->list, o.sums);
         writes_workspace(f, WORKSPACE_router);
@@ -107,6 +109,8 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
     if (!launch_decode_out(f->list, &o))
         f->st = fail(OSP_EINTERNAL, "cuda: no kernel for attn_out with the router of %d rows",
                      f->n_rows);
+    if (o.rounded != NULL)
+        reads_copy(f, i, WORKSPACE_rounded, a->att.id);
     touch_out(f, i, a, true);
     reads(f, i + 1, &residual->x);
     reads_early(f, &residual->norm);
