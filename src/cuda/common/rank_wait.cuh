@@ -22,8 +22,8 @@ static const uint64_t WAIT_NS_MAX = EXCHANGE_WAIT_MS * 1000000ull;
 /* Whether a wait for the rank, which began at begin_ns, ends without its numbers. The first one of
  * a step that does so tells all others of the step, in this kernel and in those that follow, by a
  * word of device memory. */
-static __device__ __noinline__ bool gives_up(int32_t *state, int32_t *ended, int from,
-                                             uint64_t begin_ns)
+static __device__ __forceinline__ bool gives_up(int32_t *state, int32_t *ended, int from,
+                                                uint64_t begin_ns)
 {
     const uint64_t waited_ns = now_ns() - begin_ns;
 
@@ -100,16 +100,29 @@ push_pair(const struct rank_peers &p, const struct pair_slot &slot, int n, int a
                          : "memory");
 }
 
+static __device__ __forceinline__ uint64_t load_pair(const char *place)
+{
+    uint64_t pair;
+
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(pair) : "l"(place) : "memory");
+    return pair;
+}
+
+static __device__ __forceinline__ uint32_t number_of_pair(uint64_t pair)
+{
+    return (uint32_t)(pair >> 32);
+}
+
 static __device__ __forceinline__ uint32_t wait_pair(const struct rank_peers &p,
                                                      const struct pair_slot &slot, int from, int n,
                                                      int at, struct rank_wait *w)
 {
     const char *place = p.windows[p.rank] + pair_offset(slot, from, n, at);
-    uint64_t pair;
 
     for (int polls = 1;; polls++) {
-        asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(pair) : "l"(place) : "memory");
-        if ((uint32_t)(pair >> 32) == slot.number)
+        const uint64_t pair = load_pair(place);
+
+        if (number_of_pair(pair) == slot.number)
             return (uint32_t)pair;
         if (is_over(p, from, polls, w))
             return RANK_LOST;
