@@ -79,9 +79,10 @@ static __device__ __forceinline__ void fragment_of(uint2 out[ROUTER_TERMS],
     }
 }
 
+/* Without a result, so that nothing waits for it; atomicAdd() had one in some kernels. */
 static __device__ __forceinline__ void add_to(uint64_t *sum, long long part)
 {
-    atomicAdd((unsigned long long *)sum, (unsigned long long)part);
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(sum), "l"(part) : "memory");
 }
 
 /* Squares of the block's numbers, by one warp. */

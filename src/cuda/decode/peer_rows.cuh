@@ -85,7 +85,7 @@ add_peer_sums(int sums[NORM_PER_THREAD], const struct peer_rows<AT_ONCE> &ranks,
 
 #pragma unroll 1
     for (int k = 1; k < p.n_ranks; k++) {
-        const int from = p.rank + k < p.n_ranks ? p.rank + k : p.rank + k - p.n_ranks;
+        const int from = rank_behind(p.rank, k, p.n_ranks);
         const char *place = p.windows[p.rank] + pair_offset(ranks.slot, from, pair_words(n),
                                                             token * n + (int)threadIdx.x);
 
