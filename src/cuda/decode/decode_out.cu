@@ -80,9 +80,10 @@ static __device__ __forceinline__ void fragment_of(uint2 out[ROUTER_TERMS],
     }
 }
 
+/* Without a result, so that nothing waits for it; atomicAdd() had one in some kernels. */
 static __device__ __forceinline__ void add_to(uint64_t *sum, long long part)
 {
-    atomicAdd((unsigned long long *)sum, (unsigned long long)part);
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(sum), "l"(part) : "memory");
 }
 
 /* Squares of the block's numbers, by one warp. */
@@ -331,8 +332,13 @@ static __device__ __forceinline__ void project(const struct decode_out &o)
             expert_unit = o.expert.unit[column];
     }
     struct pair_slot slot = {};
-    if (HAS_RANKS)
+    struct expert_sums expert_sums = o.expert;
+
+    if (HAS_RANKS) {
         slot = pair_slot_of(*o.peers, o.exchange);
+        if (o.expert_totals != NULL)
+            expert_sums.sums = (int32_t *)o.expert_totals;
+    }
     materialize_rows<KIND>(&ready);
     materialize(at);
     materialize(bias);
@@ -346,7 +352,7 @@ static __device__ __forceinline__ void project(const struct decode_out &o)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
             before.at[k] =
                 __ldcg(p.out + at + k * LANE_TOKENS * p.out_width); /* overlaps with the MMAs */
-            load_expert_part(&expert[k], o.expert, k * LANE_TOKENS + lane / TILE_ROWS, column,
+            load_expert_part(&expert[k], expert_sums, k * LANE_TOKENS + lane / TILE_ROWS, column,
                              p.w.n_rows);
         }
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);

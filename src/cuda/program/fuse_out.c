@@ -96,6 +96,8 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
         o.exchange = f->list->n_exchanges++;
     }
     o.expert = cleared_sums_of(f);
+    if (f->has_totals)
+        o.expert_totals = workspace(f, WORKSPACE_expert_totals);
     o.p.out = residual->x.data;
     o.p.adds = true;
     if (o.p.is_mxfp4 && f->n_rows > 1 && f->rounded == a->att.id)
@@ -121,7 +123,7 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
         writes_workspace(f, WORKSPACE_expert_sums);
         writes_workspace(f, WORKSPACE_poison);
     }
-    f->pending_sums = -1;
+    forget_pending_sums(f);
     writes(f, i + 1, &residual->x);
     writes_copy(f, i + 2, WORKSPACE_router, router->router_logits.id);
     set_op(f, i);
