@@ -394,6 +394,7 @@ $(BUILD)/tests/check_backend: $(CHECK_PARTS)
 $(BUILD)/tests/unit/test_worker: TEST_LDFLAGS = -Wl,--wrap=model_step
 , := ,
 ALLOCATING := malloc calloc realloc aligned_alloc mem_new mem_strdup mem_strndup mem_grow
+$(BUILD)/tests/unit/test_worker_frames: TEST_LDFLAGS = -Wl,--wrap=mem_try_array
 $(BUILD)/tests/unit/test_no_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,$(ALLOCATING))
 $(BUILD)/tests/unit/test_step_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,$(filter-out mem_%,$(ALLOCATING)))
 
