@@ -173,6 +173,8 @@ CUDA_SRC  := $(call in_folder,src/cuda,c)
 LIB_SRC   := $(filter-out $(APP_SRC) $(OTHER_KERNELS) $(CUDA_SRC),$(call in_folder,src/*,c))
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
 CHECK_SRC := $(wildcard tests/*.c)
+# Folders with parts of test programs.
+TEST_FOLDERS := stages load sim answers fault emulated
 APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ)
 MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))
@@ -213,7 +215,7 @@ tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $
 .PHONY: test-programs test-objects
 test-programs: has-libraries $(UNITS) $(CHECKS)
 test-objects: has-libraries $(patsubst %.c,$(BUILD)/obj/%.o,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
-    $(foreach folder,stages load sim answers fault,$(wildcard tests/$(folder)/*.c)))
+    $(foreach folder,$(TEST_FOLDERS),$(wildcard tests/$(folder)/*.c)))
 
 COMPILE = $(CC) $(CFLAGS) $(HARDEN) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -256,8 +258,10 @@ $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags
 	@$(COMPILE) $(TEST_CFLAGS) -Itests/unit -Itests $(LIB_CFLAGS) $(APP_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Vectors of 512 bits are passed only between functions of one file, so their ABI does not matter.
-# At -O2 test_kernels.c takes four times as long to compile as at -O1, which says nothing of the kernels.
-$(BUILD)/obj/tests/unit/test_kernels.o $(BUILD)/obj/tests/unit/test_slices.o: TEST_CFLAGS += -Wno-psabi -O1
+# At -O2 it takes four times as long to compile as at -O1, which says nothing of the kernels.
+EMULATED := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/emulated/*.c))
+$(EMULATED): TEST_CFLAGS += -Wno-psabi -O1
+$(BUILD)/tests/unit/test_kernels $(BUILD)/tests/unit/test_slices: $(EMULATED)
 
 $(BUILD)/libosprey.a: $(LIB_OBJ)
 	@echo "  AR    $@"
@@ -412,7 +416,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
-    $(foreach folder,stages load sim answers fault cuda cuda_host,$(wildcard tests/$(folder)/*.c)))
+    $(foreach folder,$(TEST_FOLDERS) cuda cuda_host,$(wildcard tests/$(folder)/*.c)))
 
 .DEFAULT_GOAL := build
 
@@ -514,7 +518,7 @@ NEON_RUN ?= qemu-aarch64 -cpu max
 NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS='-Itests/cross -O1'
 ALONE     := $(BUILD)/alone/test_kernels $(BUILD)/alone/check_backend
 ALONE_OBJ := $(call object,$(filter src/base/% src/backend/% src/cpu/%,$(LIB_SRC)))
-$(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o
+$(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o $(EMULATED)
 $(BUILD)/alone/check_backend: $(BUILD)/obj/tests/check_backend.o $(CHECK_PARTS)
 $(ALONE): $(ALONE_OBJ)
 	@mkdir -p $(@D)
