@@ -11,13 +11,13 @@
 #include "emulated/emulated_amx.h"
 
 /* The ISAs of this machine, then the emulated one. */
-static const struct kernels *isas[KERNEL_ISAS_MAX + 1];
+static const struct kernels *isas[KERNEL_ISAS_MAX + N_EMULATED];
 static int n_isas;
 
 static void find_isas(void)
 {
     n_isas = kernels_available(isas);
-    isas[n_isas++] = &emulated_amx;
+    n_isas = emulated_add(isas, n_isas);
 }
 
 static float random_float(uint64_t seed, int i)
