@@ -1,5 +1,5 @@
-/* The leader's thread: it starts mpirun and reaps it, exchanges heartbeats with the ranks, reports a
- * rank that has ended or is silent, and compares the times of the ranks' steps. */
+/* The leader's thread: it starts mpirun and reaps it, exchanges heartbeats with the ranks, reports
+ * a rank that has ended or is silent, and compares the times of the ranks' steps. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
