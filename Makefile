@@ -536,7 +536,8 @@ check-neon: ## Cross-compile the NEON kernels and run their tests under qemu-use
 	@$(MAKE) -j2 neon-units neon-stages
 .PHONY: neon-units neon-stages
 neon-units:
-	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 UNIT_JOBS=1 tests/run_units build-neon/alone/test_kernels
+	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 UNIT_JOBS=1 \
+	    tests/run_units build-neon/alone/test_kernels
 neon-stages:
 	@CHECK_QUICK=1 $(NEON_RUN) build-neon/alone/check_backend cpu 2 neon-i8mm
 
