@@ -444,7 +444,7 @@ bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer and ti
 
 # tests/run_all makes the goal setup while it builds: pip waits for the network most of the time.
 .PHONY: test
-test: build/setup/test.mk ## Set up, build, and run every test: "N passed, N failed" (30 to 40 minutes on 2 cores)
+test: build/setup/test.mk ## Set up, build, and run every test: "N passed, N failed" (about 28 minutes on 2 cores)
 	@MAKE='$(MAKE)' tests/run_all
 
 # Browser tests: they need the distribution's chromium, and have a Python environment of their own.

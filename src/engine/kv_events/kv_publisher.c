@@ -312,9 +312,8 @@ static void publish(struct kv_publisher *p, const struct step *s)
 
 /* ---- subscriptions ---- */
 
-/* The next change of the table of subscriptions: a byte, 1 for a new topic and 0 for one that
- * nobody wants any more, and the topic. Other messages of subscribers mean nothing. False: there
- * is none. */
+/* The next change of the table of subscriptions: a byte, 1 for a new topic and 0 for one without
+ * subscribers, and the topic. Other messages of subscribers are ignored. False: there is none. */
 static bool read_subscription(struct kv_publisher *p)
 {
     char kind;
