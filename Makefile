@@ -173,6 +173,8 @@ CUDA_SRC  := $(call in_folder,src/cuda,c)
 LIB_SRC   := $(filter-out $(APP_SRC) $(OTHER_KERNELS) $(CUDA_SRC),$(call in_folder,src/*,c))
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
 CHECK_SRC := $(wildcard tests/*.c)
+# Folders with parts of test programs.
+TEST_FOLDERS := stages load sim answers fault emulated
 APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ)
 MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))
@@ -213,7 +215,7 @@ tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $
 .PHONY: test-programs test-objects
 test-programs: has-libraries $(UNITS) $(CHECKS)
 test-objects: has-libraries $(patsubst %.c,$(BUILD)/obj/%.o,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
-    $(foreach folder,stages load sim answers fault,$(wildcard tests/$(folder)/*.c)))
+    $(foreach folder,$(TEST_FOLDERS),$(wildcard tests/$(folder)/*.c)))
 
 COMPILE = $(CC) $(CFLAGS) $(HARDEN) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -256,8 +258,11 @@ $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags
 	@$(COMPILE) $(TEST_CFLAGS) -Itests/unit -Itests $(LIB_CFLAGS) $(APP_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Vectors of 512 bits are passed only between functions of one file, so their ABI does not matter.
-# At -O2 test_kernels.c takes four times as long to compile as at -O1, which says nothing of the kernels.
-$(BUILD)/obj/tests/unit/test_kernels.o $(BUILD)/obj/tests/unit/test_slices.o: TEST_CFLAGS += -Wno-psabi -O1
+# At -O2 it takes a minute to compile, at -O1 13 s, at -Og 3 s, which says nothing of the kernels.
+EMULATED_x86_64 := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/emulated/*.c))
+EMULATED := $(EMULATED_$(ARCH))
+$(EMULATED): TEST_CFLAGS += -Wno-psabi -Og
+$(BUILD)/tests/unit/test_kernels $(BUILD)/tests/unit/test_slices: $(EMULATED)
 
 $(BUILD)/libosprey.a: $(LIB_OBJ)
 	@echo "  AR    $@"
@@ -394,6 +399,7 @@ $(BUILD)/tests/check_backend: $(CHECK_PARTS)
 $(BUILD)/tests/unit/test_worker: TEST_LDFLAGS = -Wl,--wrap=model_step
 , := ,
 ALLOCATING := malloc calloc realloc aligned_alloc mem_new mem_strdup mem_strndup mem_grow
+$(BUILD)/tests/unit/test_worker_frames: TEST_LDFLAGS = -Wl,--wrap=mem_try_array
 $(BUILD)/tests/unit/test_no_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,$(ALLOCATING))
 $(BUILD)/tests/unit/test_step_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,$(filter-out mem_%,$(ALLOCATING)))
 
@@ -411,7 +417,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
-    $(foreach folder,stages load sim answers fault cuda cuda_host,$(wildcard tests/$(folder)/*.c)))
+    $(foreach folder,$(TEST_FOLDERS) cuda cuda_host,$(wildcard tests/$(folder)/*.c)))
 
 .DEFAULT_GOAL := build
 
@@ -436,8 +442,9 @@ bench: build ## Measure the bundled model: speed, memory, time per stage
 bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer and tiktoken on one core
 	@$(VENV)/bin/python bench/tokenizer_speed.py
 
+# tests/run_all makes the goal setup while it builds: pip waits for the network most of the time.
 .PHONY: test
-test: setup ## Set up, build, and run every test: "N passed, N failed" (30 to 40 minutes on 2 cores)
+test: build/setup/test.mk ## Set up, build, and run every test: "N passed, N failed" (about 28 minutes on 2 cores)
 	@MAKE='$(MAKE)' tests/run_all
 
 # Browser tests: they need the distribution's chromium, and have a Python environment of their own.
@@ -509,11 +516,13 @@ check-clang: ## Compile everything with clang, warnings as errors
 # the stages against their oracle at the best one. That ISA shares everything with "neon" except the
 # matmul of many tokens. The programs need only the C library.
 NEON_CC  ?= aarch64-linux-gnu-gcc
-NEON_RUN ?= qemu-aarch64 -cpu max
-NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS='-Itests/cross -O1'
+# pauth-impdef: qemu signs return addresses (-mbranch-protection) by a hash of its own instead of
+# Arm's, which takes three quarters of the time.
+NEON_RUN ?= qemu-aarch64 -cpu max,pauth-impdef=on
+NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS=-Itests/cross
 ALONE     := $(BUILD)/alone/test_kernels $(BUILD)/alone/check_backend
 ALONE_OBJ := $(call object,$(filter src/base/% src/backend/% src/cpu/%,$(LIB_SRC)))
-$(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o
+$(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o $(EMULATED)
 $(BUILD)/alone/check_backend: $(BUILD)/obj/tests/check_backend.o $(CHECK_PARTS)
 $(ALONE): $(ALONE_OBJ)
 	@mkdir -p $(@D)
@@ -527,7 +536,8 @@ check-neon: ## Cross-compile the NEON kernels and run their tests under qemu-use
 	@$(MAKE) -j2 neon-units neon-stages
 .PHONY: neon-units neon-stages
 neon-units:
-	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 UNIT_JOBS=1 tests/run_units build-neon/alone/test_kernels
+	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 UNIT_JOBS=1 \
+	    tests/run_units build-neon/alone/test_kernels
 neon-stages:
 	@CHECK_QUICK=1 $(NEON_RUN) build-neon/alone/check_backend cpu 2 neon-i8mm
 
