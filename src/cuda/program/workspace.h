@@ -22,7 +22,7 @@ static inline int64_t upload_bytes(int64_t n_samples, int64_t batch_bytes)
 
 static inline int64_t sampled_bytes(int64_t n_samples)
 {
-    return N_STEP_SLOTS * n_samples * (int64_t)sizeof(int32_t);
+    return STEPS_QUEUED_MAX * n_samples * (int64_t)sizeof(int32_t);
 }
 
 static inline int64_t cos_sin_bytes(int64_t n_rows, int64_t head_dim)
