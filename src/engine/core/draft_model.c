@@ -16,6 +16,14 @@ struct draft_places {
     uint64_t used;                      /* the last step with its owner */
 };
 
+/* The last pass of a chain, whose guesses have not been read. */
+struct open_pass {
+    struct draft_request **at; /* (n): its samples, in order */
+    int n, depth;              /* n = 0: there is none */
+    int n_seqs;                /* of the first pass */
+    uint64_t ticket;
+};
+
 struct draft_model {
     struct model *model;
     int n_seqs_max, n_rows_max;
@@ -28,9 +36,11 @@ struct draft_model {
     /* The batch that is being collected, one segment a sequence. */
     struct draft_segment *segments; /* (n_seqs_max), n_segments of them */
     int n_segments, n_rows, n_pages;
-    int32_t *tokens;   /* (n_seqs_max) */
-    double pass_ns[2]; /* the first guess, later ones */
-    int n_timed;       /* runs in them */
+    int32_t *tokens; /* (n_seqs_max) */
+    struct open_pass open;
+    uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
+    double pass_ns[2];                     /* the first guess, later ones */
+    int n_timed;                           /* runs in them */
 };
 
 /* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */
@@ -67,6 +77,7 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     TRY(mem_try_array(&d->places, n, sizeof *d->places, "states for a draft head"));
     TRY(mem_try_array(&d->segments, n, sizeof *d->segments, "rows of a draft head"));
     TRY(mem_try_array(&d->tokens, n, sizeof *d->tokens, "guesses of a draft head"));
+    TRY(mem_try_array(&d->open.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
     TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
     *out = d;
 out:
@@ -82,6 +93,7 @@ void draft_model_free(struct draft_model *d)
     free(d->places);
     free(d->segments);
     free(d->tokens);
+    free(d->open.at);
     free(d->batch_memory);
     free(d);
 }
@@ -393,11 +405,11 @@ static struct draft_segment segment_of(const struct draft_request *w, int n_gues
                                   .n_guessed = n_guessed};
 }
 
-/* n_passes passes have run, for n_seqs requests: the means of both kinds move in proportion. The
- * first runs may build graphs, and are replaced. */
-static void note_time(struct draft_model *d, int n_passes, uint64_t begin_ns, int n_seqs)
+/* n_passes passes have run in all_ns, for n_seqs requests: the means of both kinds move in
+ * proportion. The first runs may build graphs, and are replaced. */
+static void note_time(struct draft_model *d, int n_passes, uint64_t all_ns, int n_seqs)
 {
-    const double ns = (double)(clock_ns() - begin_ns) / n_seqs;
+    const double ns = (double)all_ns / n_seqs;
     const double expected_ns = d->pass_ns[0] + (n_passes - 1) * d->pass_ns[1];
     const double weight = d->n_timed < FIRST_RUNS ? 1 : NEWEST_WEIGHT;
 
@@ -426,7 +438,8 @@ out:
     return st;
 }
 
-/* Starts the pass that gives the first guess of each request. */
+/* Starts the pass that gives the first guess of each request. The copies that keep the last states
+ * are ordered behind those that this pass reads. */
 static enum osp_status start_first(struct draft_model *d, struct draft_request *const *at, int n,
                                    uint64_t *ticket)
 {
@@ -439,6 +452,7 @@ static enum osp_status start_first(struct draft_model *d, struct draft_request *
 
         s.tokens = at[i]->q->tokens;
         TRY(collect_kept(d, p, s, p->n_stored < last ? p->n_stored : last));
+        TRY(keep_last(d, at[i]->progress));
     }
     assert(d->n_segments == n);
     TRY(model_draft_run(d->model, lay_out(d), ticket));
@@ -471,6 +485,22 @@ out:
     return st;
 }
 
+/* Waits for a pass, and gets its first n guesses. */
+static enum osp_status read_pass(struct draft_model *d, int n, int depth, uint64_t ticket)
+{
+    struct sampled s;
+    enum osp_status st;
+
+    TRY(model_draft_tokens(d->model, ticket, n, d->tokens));
+    if (!d->is_pipelined)
+        return OSP_OK;
+    TRY(model_sampled(d->model, &s));
+    d->chain_begin_ns = depth == 0 ? s.begin_ns : d->chain_begin_ns;
+    d->chain_end_ns = s.end_ns;
+out:
+    return st;
+}
+
 /* The guesses of a pass of the first n requests, which have `depth` guesses each, but for those
  * that could not be sampled: these end. */
 static enum osp_status take_guesses(struct draft_model *d, struct draft_request *const *at, int n,
@@ -478,7 +508,7 @@ static enum osp_status take_guesses(struct draft_model *d, struct draft_request 
 {
     enum osp_status st;
 
-    TRY(model_draft_tokens(d->model, ticket, n, d->tokens));
+    TRY(read_pass(d, n, depth, ticket));
     for (int i = 0; i < n; i++)
         if (at[i]->n == depth && d->tokens[i] >= 0)
             at[i]->tokens[at[i]->n++] = d->tokens[i];
@@ -513,9 +543,25 @@ static int n_deeper(struct draft_request *const *at, int n, int depth)
     return n;
 }
 
+/* The guesses of the last pass are known to the device alone. */
+static void leave_open(struct draft_model *d, struct draft_request *const *at, int n, int depth,
+                       uint64_t ticket)
+{
+    for (int i = 0; i < n; i++) {
+        d->open.at[i] = at[i];
+        if (at[i]->n == depth)
+            at[i]->tokens[at[i]->n++] = batch_token_sampled(i);
+    }
+    d->open.n = n;
+    d->open.depth = depth;
+    d->open.ticket = ticket;
+}
+
 /* All passes. On a device that is pipelined each one starts before the guesses of the one before
- * are read, so that the device does not wait for the host. */
-static enum osp_status run_passes(struct draft_model *d, struct draft_request *const *at, int n)
+ * are read, so that the device does not wait for the host. stays_open: those of the last one are
+ * not read. */
+static enum osp_status run_passes(struct draft_model *d, struct draft_request *const *at, int n,
+                                  bool stays_open)
 {
     uint64_t ticket, next;
     enum osp_status st;
@@ -524,6 +570,10 @@ static enum osp_status run_passes(struct draft_model *d, struct draft_request *c
     for (int depth = 0; n > 0; depth++) {
         const int n_next = n_deeper(at, n, depth + 1);
 
+        if (n_next == 0 && stays_open) {
+            leave_open(d, at, n, depth, ticket);
+            break;
+        }
         next = ticket;
         if (n_next > 0 && d->is_pipelined)
             TRY(start_again(d, at, n_next, depth + 1, &next));
@@ -537,7 +587,8 @@ out:
     return st;
 }
 
-static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n)
+static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n,
+                                  bool stays_open)
 {
     struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
     const uint64_t begin_ns = clock_ns();
@@ -546,10 +597,10 @@ static enum osp_status guess_some(struct draft_model *d, struct draft_request *l
     for (int i = 0; i < n; i++)
         list[i].n = 0;
     order(at, list, n);
-    TRY(run_passes(d, at, n));
-    note_time(d, n_guesses(at[0]), begin_ns, n);
-    for (int i = 0; i < n; i++)
-        TRY(keep_last(d, list[i].progress));
+    d->open.n_seqs = n;
+    TRY(run_passes(d, at, n, stays_open));
+    if (!stays_open)
+        note_time(d, n_guesses(at[0]), clock_ns() - begin_ns, n);
 out:
     free(at);
     clear(d);
@@ -566,14 +617,37 @@ static int n_at_once(const struct draft_model *d, const struct draft_request *li
     return i;
 }
 
-enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n)
+enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n,
+                                  bool may_stay_open)
 {
     enum osp_status st = OSP_OK;
 
+    assert(d->open.n == 0);
     for (int done = 0, now; done < n; done += now) {
         now = n_at_once(d, list + done, n - done);
-        TRY(guess_some(d, list + done, now));
+        TRY(guess_some(d, list + done, now, may_stay_open && d->is_pipelined && now == n));
     }
+out:
+    return st;
+}
+
+uint64_t draft_model_open_ticket(const struct draft_model *d)
+{
+    return d->open.n > 0 ? d->open.ticket : 0;
+}
+
+enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns)
+{
+    const struct open_pass open = d->open;
+    enum osp_status st;
+
+    d->open.n = 0;
+    TRY(read_pass(d, open.n, open.depth, open.ticket));
+    for (int i = 0; i < open.n; i++)
+        if (open.at[i]->n == open.depth + 1)
+            open.at[i]->tokens[open.depth] = d->tokens[i] < 0 ? 0 : d->tokens[i];
+    *chain_ns = d->chain_end_ns - d->chain_begin_ns;
+    note_time(d, open.depth + 1, *chain_ns, open.n_seqs);
 out:
     return st;
 }

@@ -50,8 +50,19 @@ void draft_model_touch(struct draft_model *d, const struct draft_progress *p);
 bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q);
 /* Guesses the next tokens of each request: one pass of the head a token, all requests together.
  * Where the request samples, the guess takes the same random number as the target. A list may end
- * early: at a page that does not exist yet. */
-CHECKED enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n);
+ * early: at a page that does not exist yet.
+ *
+ * may_stay_open: a device with runs_pipelined need not wait for the last pass. The guesses of that
+ * pass are then tokens < 0 (batch_token_sampled()) for a step that is run next, with
+ * draft_model_open_ticket() as its tokens_ticket; draft_model_receive() replaces them in `list`,
+ * which must stay until then, when that step may have been run already. */
+CHECKED enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n,
+                                          bool may_stay_open);
+/* Of the last pass; 0: all guesses are known. */
+uint64_t draft_model_open_ticket(const struct draft_model *d);
+/* Waits for the last pass, which must be open, and replaces its guesses; id 0 where there is none.
+ * *chain_ns: time from the begin of the first pass to the end of the last one. */
+CHECKED enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns);
 
 /* The mean time of a pass for one request: the first guess, and each later one; 0: not known. */
 double draft_model_pass_ns(const struct draft_model *d, bool is_first);

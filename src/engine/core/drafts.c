@@ -262,7 +262,7 @@ static bool wants_probe(const struct engine_drafts *d, const struct request_draf
            n_tokens - r->model_at >= PROBE_TOKENS;
 }
 
-static void add_draft_request(struct engine_drafts *d, int i, int *n_requests)
+static void add_draft_request(struct engine_drafts *d, int i)
 {
     struct osp_request *r = d->owners[i];
     const struct draft_candidate *c = &d->candidates[i];
@@ -273,7 +273,7 @@ static void add_draft_request(struct engine_drafts *d, int i, int *n_requests)
     if (n == 0 && wants_probe(d, &r->drafts, r->seq.n_tokens))
         n = min_int(PROBE_DRAFTS, c->n_max);
     if (n > 0)
-        d->requests[(*n_requests)++] =
+        d->requests[d->n_requests++] =
             (struct draft_request){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
 }
 
@@ -288,27 +288,66 @@ static void take_guesses(const struct draft_request *w, bool is_replay)
     r->drafts.model_at = w->q->n_tokens;
 }
 
+/* Whether the step of these drafts can be laid out before the last of them are known: its lists of
+ * penalties and the masks of grammars depend on them. */
+static bool may_stay_open(const struct engine_drafts *d)
+{
+    for (int i = 0; i < d->n_requests; i++) {
+        const struct osp_request *r = d->requests[i].q->owner;
+
+        if (r->grammar != NULL || r->seq.lists.seen != NULL)
+            return false;
+    }
+    return true;
+}
+
 /* Makes the drafts that the head was chosen for; fewer if they end the answer, or its mask. */
 static enum osp_status guess(struct osp_engine *e)
 {
     struct engine_drafts *d = &e->drafts;
     const uint64_t begin_ns = clock_ns();
-    int n = 0;
     enum osp_status st = OSP_OK;
 
+    d->n_requests = 0;
     if (sched_next(e->sched)->is_sent) /* the device is busy: the next step has no guesses */
         return OSP_OK;
     for (int i = 0; i < d->n_candidates; i++)
-        add_draft_request(d, i, &n);
-    if (n == 0)
+        add_draft_request(d, i);
+    if (d->n_requests == 0)
         return OSP_OK;
-    TRY(draft_model_guess(d->model, d->requests, n));
-    for (int i = 0; i < n; i++)
+    TRY(draft_model_guess(d->model, d->requests, d->n_requests, may_stay_open(d)));
+    for (int i = 0; i < d->n_requests; i++)
         take_guesses(&d->requests[i], d->options.replays);
     for (int i = 0; i < d->n_candidates; i++)
         if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
             d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));
-    d->guess_ns += clock_ns() - begin_ns;
+    if (draft_model_open_ticket(d->model) == 0)
+        d->guess_ns += clock_ns() - begin_ns;
+out:
+    return st;
+}
+
+uint64_t drafts_open_ticket(const struct osp_engine *e)
+{
+    return e->drafts.model != NULL ? draft_model_open_ticket(e->drafts.model) : 0;
+}
+
+enum osp_status drafts_receive(struct osp_engine *e)
+{
+    struct engine_drafts *d = &e->drafts;
+    uint64_t chain_ns;
+    enum osp_status st;
+
+    if (drafts_open_ticket(e) == 0)
+        return OSP_OK;
+    TRY(draft_model_receive(d->model, &chain_ns));
+    d->guess_ns += chain_ns;
+    for (int i = 0; i < d->n_requests; i++) {
+        struct osp_request *r = d->requests[i].q->owner;
+
+        take_guesses(&d->requests[i], d->options.replays);
+        sched_know_drafts(&r->seq, r->drafts.tokens, r->drafts.n);
+    }
 out:
     return st;
 }
@@ -320,6 +359,7 @@ enum osp_status drafts_make(struct osp_engine *e)
 
     if (e->limits.n_draft_rows_max == 0)
         return OSP_OK;
+    TRY(drafts_receive(e)); /* of a step that did not come */
     d->is_wanted = false;
     find_candidates(e);
     if (d->n_candidates == 0)
@@ -339,9 +379,15 @@ out:
 
 enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r)
 {
-    if (!r->drafts.is_followed || sched_in_flight(e->sched) != NULL)
+    enum osp_status st = OSP_OK;
+
+    if (sched_in_flight(e->sched) != NULL)
         return OSP_OK;
-    return draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq);
+    TRY(drafts_receive(e));
+    if (r->drafts.is_followed)
+        TRY(draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq));
+out:
+    return st;
 }
 
 /* ---- following the target ---- */

@@ -43,8 +43,9 @@ struct engine_drafts {
     struct draft_candidate *candidates;                  /* (n_seqs_max) */
     struct osp_request **owners;                         /* (n_candidates) of them */
     int n_candidates;
-    struct draft_model *model;        /* NULL: the method has no draft model */
-    struct draft_request *requests;   /* (n_seqs_max) */
+    struct draft_model *model;      /* NULL: the method has no draft model */
+    struct draft_request *requests; /* (n_requests) of the last guesses, of n_seqs_max */
+    int n_requests;
     struct draft_progress **progress; /* (n_seqs_max) of a step's chunks */
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
     bool
@@ -67,6 +68,12 @@ void request_drafts_release(struct request_drafts *d);
 /* No step is in flight: chooses the drafts of the next step, or, if that was sent, whether the step
  * after it is worth planning only when its drafts are known. A failure is the device's. */
 CHECKED enum osp_status drafts_make(struct osp_engine *e);
+/* On a device with runs_pipelined the step may be run before its last drafts are known: the ticket of
+ * the pass that gives them, which is the step's tokens_ticket; 0: all are known. */
+uint64_t drafts_open_ticket(const struct osp_engine *e);
+/* Waits for these drafts. To be called before the step with them is waited for. A failure is the
+ * device's. */
+CHECKED enum osp_status drafts_receive(struct osp_engine *e);
 /* Whether the draft head follows a request of the plan, and needs the states of its step. The step
  * behind it, which replaces them, is sent when they have been read. */
 bool drafts_follow(struct osp_engine *e, const struct step_plan *plan);

@@ -224,8 +224,10 @@ static bool start_step(struct osp_engine *e)
 
 static bool end_step(struct osp_engine *e)
 {
-    enum osp_status status = e->driver->collect(e, sched_in_flight(e->sched));
+    enum osp_status status = drafts_receive(e);
 
+    if (status == OSP_OK)
+        status = e->driver->collect(e, sched_in_flight(e->sched));
     watch_end(e);
     if (status != OSP_OK) {
         mark_dead(e, status);

@@ -55,15 +55,21 @@ out:
 
 enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan)
 {
+    struct batch *b;
     enum osp_status st;
 
     if (plan->is_sent) {
         e->ticket = e->next_ticket;
         return OSP_OK;
     }
+    if (plan->n_moves > 0 || plan->n_chunks == 0)
+        TRY(drafts_receive(e));
     TRY(move_pages(e, plan));
-    if (plan->n_chunks > 0)
-        TRY(run_step(e, plan, sched_batch(e->sched, e->batch_memory), &e->ticket));
+    if (plan->n_chunks == 0)
+        return OSP_OK;
+    b = sched_batch(e->sched, e->batch_memory);
+    b->tokens_ticket = drafts_open_ticket(e);
+    TRY(run_step(e, plan, b, &e->ticket));
 out:
     return st;
 }

@@ -309,6 +309,9 @@ void sched_abandon(struct sched *s);
  * token. q->is_constrained: its present mask must be that of all n samples after the first, too. A
  * step with drafts is planned only when no step is in flight. */
 void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n);
+/* The first n drafts of q, if it still has them: those set before may have been tokens < 0, for a
+ * device that knows them (batch.h). To be called before the step with them is committed. */
+void sched_know_drafts(struct seq *q, const int32_t *drafts, int n);
 /* True when that token ends the answer of q. */
 bool sched_is_stop(const struct sched *s, const struct seq *q, int32_t token);
 /* The most drafts of q that the next step can use; 0: its last token is not known or stored. */
