@@ -29,6 +29,7 @@ struct draft_model {
     int n_seqs_max, n_rows_max;
     int n_decode_max; /* rows of a batch that the device takes as decode rows */
     bool is_pipelined;
+    bool is_queued;              /* passes run behind a step that was sent: nobody waits for them */
     int n_kept_max;              /* states of a request that wait */
     struct draft_places *places; /* (n_seqs_max) */
     uint64_t n_steps;
@@ -191,10 +192,10 @@ static enum osp_status run_collected(struct draft_model *d)
     uint64_t ticket;
     enum osp_status st = OSP_OK;
 
-    if (d->n_rows > 0) {
+    if (d->n_rows > 0)
         TRY(model_draft_run(d->model, lay_out(d), &ticket));
+    if (d->n_rows > 0 && !d->is_queued)
         TRY(model_draft_tokens(d->model, ticket, 0, NULL));
-    }
     clear(d);
 out:
     return st;
@@ -322,11 +323,51 @@ out:
     return st;
 }
 
+/* Keeps only the last state of what waited, which is stored now. */
+static enum osp_status keep_last(struct draft_model *d, struct draft_progress *p)
+{
+    const int last = p->n_kept - 1;
+    enum osp_status st = OSP_OK;
+
+    p->n_stored = p->first_kept + p->n_kept;
+    if (last > 0)
+        TRY(model_draft_keep_move(d->model, first_place(p) + last, first_place(p)));
+    p->first_kept += last;
+    p->n_kept = 1;
+out:
+    return st;
+}
+
+/* Whether the states before `end` are stored now: no place is left, or the prefix cache may share
+ * their page. */
+static bool is_store_due(const struct draft_model *d, const struct draft_progress *p,
+                         const struct seq *q, int n_kept, int end)
+{
+    return n_kept > d->n_kept_max || end / PAGE_TOKENS > p->n_stored / PAGE_TOKENS ||
+           q->state == SEQ_ENDED;
+}
+
+/* The state of the chunk's row waits already, and its next token is known now. */
+static enum osp_status follow_kept(struct draft_model *d, const struct step_chunk *chunk,
+                                   const struct draft_segment *s, struct draft_progress *p)
+{
+    enum osp_status st = OSP_OK;
+
+    p->n_kept++;
+    if (!is_store_due(d, p, chunk->seq, p->n_kept + 1, chunk->first + 1))
+        return OSP_OK;
+    TRY(collect_kept(d, p, *s, p->n_stored));
+    TRY(keep_last(d, p));
+out:
+    return st;
+}
+
 static enum osp_status follow(struct draft_model *d, const struct step_chunk *chunk,
                               const struct batch *b, const struct batch_seq *seq,
                               struct draft_progress *p)
 {
     const int n = n_known(chunk), end = chunk->first + n;
+    const bool is_kept_ahead = p->is_kept_ahead;
     const struct draft_segment s = {.tokens = chunk->seq->tokens,
                                     .first = chunk->first,
                                     .pages = BATCH_PAGES(b) + seq->table[GROUP_FULL],
@@ -334,12 +375,14 @@ static enum osp_status follow(struct draft_model *d, const struct step_chunk *ch
                                     .n_pages = seq->n_pages[GROUP_FULL]};
     enum osp_status st;
 
+    p->is_kept_ahead = false;
     if (n <= 0)
         return OSP_OK;
+    if (is_kept_ahead)
+        return follow_kept(d, chunk, &s, p);
     find_places(d, p);
     begin_at(p, chunk->first);
-    if (p->n_kept + n > d->n_kept_max || end / PAGE_TOKENS > p->n_stored / PAGE_TOKENS ||
-        chunk->seq->state == SEQ_ENDED)
+    if (is_store_due(d, p, chunk->seq, p->n_kept + n, end))
         return store(d, p, &s, seq->first_row, n);
     TRY(model_draft_keep(d->model, seq->first_row, n, first_place(p) + p->n_kept));
     p->n_kept += n;
@@ -347,22 +390,76 @@ out:
     return st;
 }
 
-enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
-                                   const struct batch *b, struct draft_progress *const *progress)
+/* None of them loses its places to another one. */
+static void touch_all(struct draft_model *d, const struct step_plan *plan,
+                      struct draft_progress *const *progress)
 {
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (progress[i] != NULL)
+            draft_model_touch(d, progress[i]);
+}
+
+enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
+                                   struct draft_progress *const *progress, bool is_sent,
+                                   double *queued_ns)
+{
+    const struct batch *b = plan->batch;
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < plan->n_chunks; i++)
-        if (progress[i] != NULL)
-            draft_model_touch(d, progress[i]); /* none of them loses its places to another one */
-    for (int i = 0; i < plan->n_chunks; i++)
+    d->is_queued = is_sent;
+    touch_all(d, plan, progress);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        assert(!is_sent || progress[i] == NULL || progress[i]->is_kept_ahead);
         if (progress[i] != NULL)
             TRY(follow(d, &plan->chunks[i], b, &BATCH_SEQS(b)[i], progress[i]));
+    }
+    *queued_ns = is_sent ? d->n_segments * d->pass_ns[0] : 0;
     TRY(run_collected(d));
 out:
     d->n_steps++;
+    d->is_queued = false;
     if (st != OSP_OK)
         clear(d);
+    return st;
+}
+
+/* All states that wait fit into one pass, whatever ends with the step. */
+bool draft_model_can_keep_ahead(const struct draft_model *d, const struct step_plan *plan,
+                                struct draft_progress *const *progress)
+{
+    int n_rows = 0;
+
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *c = &plan->chunks[i];
+
+        if (progress[i] == NULL)
+            continue;
+        if (!d->is_pipelined || c->n_rows != 1 || !c->is_sampled || c->first < c->seq->n_prompt ||
+            progress[i]->n_kept >= DRAFT_KEPT_MAX)
+            return false;
+        n_rows += progress[i]->n_kept + 1;
+    }
+    return n_rows <= d->n_rows_max;
+}
+
+enum osp_status draft_model_keep_ahead(struct draft_model *d, const struct step_plan *plan,
+                                       struct draft_progress *const *progress)
+{
+    enum osp_status st = OSP_OK;
+
+    touch_all(d, plan, progress);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        struct draft_progress *p = progress[i];
+
+        if (p == NULL)
+            continue;
+        find_places(d, p);
+        begin_at(p, plan->chunks[i].first);
+        TRY(model_draft_keep(d->model, BATCH_SEQS(plan->batch)[i].first_row, 1,
+                             first_place(p) + p->n_kept));
+        p->is_kept_ahead = true;
+    }
+out:
     return st;
 }
 
@@ -421,21 +518,6 @@ static void note_time(struct draft_model *d, int n_passes, uint64_t all_ns, int 
     d->pass_ns[0] *= 1 + weight * (ns / expected_ns - 1);
     if (n_passes > 1)
         d->pass_ns[1] *= 1 + weight * (ns / expected_ns - 1);
-}
-
-/* Keeps only the last state of what waited, which is stored now. */
-static enum osp_status keep_last(struct draft_model *d, struct draft_progress *p)
-{
-    const int last = p->n_kept - 1;
-    enum osp_status st = OSP_OK;
-
-    p->n_stored = p->first_kept + p->n_kept;
-    if (last > 0)
-        TRY(model_draft_keep_move(d->model, first_place(p) + last, first_place(p)));
-    p->first_kept += last;
-    p->n_kept = 1;
-out:
-    return st;
 }
 
 /* Starts the pass that gives the first guess of each request. The copies that keep the last states

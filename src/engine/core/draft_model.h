@@ -18,6 +18,7 @@ struct draft_progress {
     int n_stored;           /* positions in the head's cache */
     int first_kept, n_kept; /* positions whose states wait; they end at the last known one */
     int place;              /* of the places of states, from 1; 0: none */
+    bool is_kept_ahead; /* the state of the step in flight waits, too: draft_model_keep_ahead() */
 };
 
 /* A request that wants guesses. */
@@ -36,11 +37,21 @@ CHECKED enum osp_status draft_model_new(struct draft_model **out, struct model *
                                         const struct sched_limits *limits);
 void draft_model_free(struct draft_model *d); /* accepts NULL */
 
-/* A step of the target was committed: its states go to the head or wait. `b` is its batch.
- * progress[i] is that of chunk i; NULL: it is skipped. */
+/* A step of the target was committed: its states go to the head or wait. plan->batch is its batch.
+ * progress[i] is that of chunk i; NULL: it is skipped. is_sent: the next step was sent, after
+ * draft_model_keep_ahead(); the head's pass is then queued behind that step. *queued_ns: the
+ * expected time of that pass. */
 CHECKED enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
-                                           const struct batch *b,
-                                           struct draft_progress *const *progress);
+                                           struct draft_progress *const *progress, bool is_sent,
+                                           double *queued_ns);
+/* On a device with runs_pipelined, while the step of the plan is in flight: whether its states can
+ * be kept before its tokens are known, so that the next step, which replaces them, can be sent. Not
+ * with prompts and drafts, of which not every row counts or waits. */
+bool draft_model_can_keep_ahead(const struct draft_model *d, const struct step_plan *plan,
+                                struct draft_progress *const *progress);
+/* Queues the copies of these states behind the step. */
+CHECKED enum osp_status draft_model_keep_ahead(struct draft_model *d, const struct step_plan *plan,
+                                               struct draft_progress *const *progress);
 /* The running request q leaves between two steps. */
 CHECKED enum osp_status draft_model_leave(struct draft_model *d, struct draft_progress *p,
                                           const struct seq *q);

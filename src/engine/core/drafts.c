@@ -262,6 +262,13 @@ static bool wants_probe(const struct engine_drafts *d, const struct request_draf
            n_tokens - r->model_at >= PROBE_TOKENS;
 }
 
+/* The step that was sent has no guesses, so a probe waits for the one after it. */
+static bool is_probe_due(const struct engine_drafts *d, const struct osp_request *r)
+{
+    return r->drafts.source == DRAFT_EAGLE3 && r->drafts.n == 0 &&
+           wants_probe(d, &r->drafts, r->seq.n_tokens);
+}
+
 static void add_draft_request(struct engine_drafts *d, int i)
 {
     struct osp_request *r = d->owners[i];
@@ -368,7 +375,7 @@ enum osp_status drafts_make(struct osp_engine *e)
     if (d->model != NULL)
         TRY(guess(e));
     for (int i = 0; i < d->n_candidates; i++) {
-        d->is_wanted = d->is_wanted || d->candidates[i].n > 0;
+        d->is_wanted = d->is_wanted || d->candidates[i].n > 0 || is_probe_due(d, d->owners[i]);
         if (!sched_next(e->sched)->is_sent)
             sched_set_drafts(e->sched, &d->owners[i]->seq, d->owners[i]->drafts.tokens,
                              d->candidates[i].n);
@@ -427,30 +434,57 @@ static void stop_following(struct osp_engine *e, struct request_drafts *d, const
     d->progress = (struct draft_progress){.place = 0};
 }
 
-/* The draft head follows the target: the batch of the step is still there. */
-static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan)
+/* Finds the progress of the plan's requests. Returns how many of them are followed. */
+static int find_progress(struct osp_engine *e, const struct step_plan *plan)
 {
-    struct engine_drafts *d = &e->drafts;
-    const uint64_t begin_ns = clock_ns();
     int n_followed = 0;
-    enum osp_status st;
 
     for (int i = 0; i < plan->n_chunks; i++) {
         const bool has_head = is_followed(e, &plan->chunks[i]);
         struct osp_request *r = has_head ? plan->chunks[i].seq->owner : NULL;
 
-        d->progress[i] = has_head ? &r->drafts.progress : NULL;
+        e->drafts.progress[i] = has_head ? &r->drafts.progress : NULL;
         n_followed += has_head;
     }
-    if (n_followed == 0)
+    return n_followed;
+}
+
+bool drafts_can_keep_ahead(struct osp_engine *e)
+{
+    const struct step_plan *plan = sched_in_flight(e->sched);
+
+    if (e->drafts.model == NULL || find_progress(e, plan) == 0)
+        return true;
+    return e->depth == DEPTH_QUEUED &&
+           draft_model_can_keep_ahead(e->drafts.model, plan, e->drafts.progress);
+}
+
+enum osp_status drafts_keep_ahead(struct osp_engine *e)
+{
+    const struct step_plan *plan = sched_in_flight(e->sched);
+
+    if (e->drafts.model == NULL || find_progress(e, plan) == 0)
+        return OSP_OK;
+    return draft_model_keep_ahead(e->drafts.model, plan, e->drafts.progress);
+}
+
+/* The draft head follows the target. */
+static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan)
+{
+    struct engine_drafts *d = &e->drafts;
+    const uint64_t begin_ns = clock_ns();
+    double queued_ns;
+    enum osp_status st;
+
+    if (find_progress(e, plan) == 0)
         return OSP_OK;
     for (int i = 0; i < sched_n_running(e->sched); i++) {
         const struct osp_request *r = sched_running(e->sched, i)->owner;
 
         draft_model_touch(d->model, &r->drafts.progress);
     }
-    TRY(draft_model_follow(d->model, plan, e->batch_memory, d->progress));
-    d->other_ns += clock_ns() - begin_ns;
+    TRY(draft_model_follow(d->model, plan, d->progress, sched_next(e->sched)->is_sent, &queued_ns));
+    d->other_ns += clock_ns() - begin_ns + (uint64_t)queued_ns;
 out:
     return st;
 }

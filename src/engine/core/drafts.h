@@ -74,9 +74,14 @@ uint64_t drafts_open_ticket(const struct osp_engine *e);
 /* Waits for these drafts. To be called before the step with them is waited for. A failure is the
  * device's. */
 CHECKED enum osp_status drafts_receive(struct osp_engine *e);
-/* Whether the draft head follows a request of the plan, and needs the states of its step. The step
- * behind it, which replaces them, is sent when they have been read. */
+/* Whether the draft head follows a request of the plan, and needs the states of its step, which the
+ * step behind it replaces. */
 bool drafts_follow(struct osp_engine *e, const struct step_plan *plan);
+/* While a step is in flight: whether the step behind it can be sent before its tokens are known, as
+ * far as the draft head's states are concerned. */
+bool drafts_can_keep_ahead(struct osp_engine *e);
+/* Queues the copies of these states; the step behind is sent next. A failure is the device's. */
+CHECKED enum osp_status drafts_keep_ahead(struct osp_engine *e);
 /* A request will leave between two steps. A failure is the device's. */
 CHECKED enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r);
 /* The step of that plan was committed. A failure is the device's. */

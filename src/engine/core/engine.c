@@ -280,13 +280,15 @@ static bool plan_ahead(struct osp_engine *e)
     struct batch *b;
     enum osp_status status;
 
-    if (e->drafts.is_wanted || drafts_follow(e, sched_in_flight(e->sched)) ||
+    if (e->drafts.is_wanted || !drafts_can_keep_ahead(e) ||
         sched_plan(e->sched, clock_ns())->n_chunks == 0)
         return true;
-    b = sched_batch(e->sched, e->batch_memory);
+    b = sched_batch(e->sched, step_batch_memory(e));
     if (e->depth < DEPTH_QUEUED || !sched_can_send(e->sched))
         return true;
-    status = step_send(e, b);
+    status = drafts_keep_ahead(e);
+    if (status == OSP_OK)
+        status = step_send(e, b);
     if (status == OSP_OK)
         return true;
     watch_end(e);

@@ -53,6 +53,13 @@ out:
     return st;
 }
 
+void *step_batch_memory(const struct osp_engine *e)
+{
+    const struct step_plan *plan = sched_in_flight(e->sched);
+
+    return e->batch_memory[plan != NULL && plan->batch == e->batch_memory[0]];
+}
+
 enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan)
 {
     struct batch *b;
@@ -67,7 +74,7 @@ enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan)
     TRY(move_pages(e, plan));
     if (plan->n_chunks == 0)
         return OSP_OK;
-    b = sched_batch(e->sched, e->batch_memory);
+    b = sched_batch(e->sched, step_batch_memory(e));
     b->tokens_ticket = drafts_open_ticket(e);
     TRY(run_step(e, plan, b, &e->ticket));
 out:
