@@ -316,7 +316,7 @@ static enum osp_status guess(struct osp_engine *e)
     enum osp_status st = OSP_OK;
 
     d->n_requests = 0;
-    if (sched_next(e->sched)->is_sent) /* the device is busy: the next step has no guesses */
+    if (sched_has_sent(e->sched)) /* the device is busy: the next step has no guesses */
         return OSP_OK;
     for (int i = 0; i < d->n_candidates; i++)
         add_draft_request(d, i);
@@ -376,7 +376,7 @@ enum osp_status drafts_make(struct osp_engine *e)
         TRY(guess(e));
     for (int i = 0; i < d->n_candidates; i++) {
         d->is_wanted = d->is_wanted || d->candidates[i].n > 0 || is_probe_due(d, d->owners[i]);
-        if (!sched_next(e->sched)->is_sent)
+        if (!sched_has_sent(e->sched))
             sched_set_drafts(e->sched, &d->owners[i]->seq, d->owners[i]->drafts.tokens,
                              d->candidates[i].n);
     }
@@ -483,7 +483,7 @@ static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan
 
         draft_model_touch(d->model, &r->drafts.progress);
     }
-    TRY(draft_model_follow(d->model, plan, d->progress, sched_next(e->sched)->is_sent, &queued_ns));
+    TRY(draft_model_follow(d->model, plan, d->progress, sched_has_sent(e->sched), &queued_ns));
     d->other_ns += clock_ns() - begin_ns + (uint64_t)queued_ns;
 out:
     return st;

@@ -307,7 +307,7 @@ static void make_masks(struct osp_engine *e)
  * as far as the time for that goes. */
 static void start_next(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
 {
-    if (!sched_next(e->sched)->is_sent)
+    if (!sched_has_sent(e->sched))
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
     if (make_drafts(e))
         start_step(e);

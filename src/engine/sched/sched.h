@@ -286,6 +286,8 @@ bool sched_can_send(const struct sched *s);
 /* The step was queued. Until it begins, when the step in flight is committed, sched_plan() returns
  * the same plan; the chunks of sequences that leave meanwhile have seq == NULL. */
 void sched_mark_sent(struct sched *s);
+/* Whether such a step waits to begin. */
+bool sched_has_sent(const struct sched *s);
 /* The step that has begun and is not committed; NULL: none. */
 const struct step_plan *sched_in_flight(const struct sched *s);
 /* The plan of the last sched_plan() until it begins; it may be empty. */
