@@ -5,6 +5,7 @@
 
 #include "cuda/attention/attn.h"
 #include "cuda/decode/decode.h"
+#include "backend/backend.h"
 #include "cuda/launch/workspaces.h"
 #include "cuda/prefill/gemm.h"
 
