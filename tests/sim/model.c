@@ -256,10 +256,15 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
                                uint64_t *ticket)
 {
     const struct step_plan *plan = sched_next(world.engine->sched);
+    enum osp_status st;
 
     (void)be;
-    if (c != NULL)
-        return head_run(b, c == model.draft.run_again, ticket);
+    if (c != NULL) {
+        st = head_run(b, c == model.draft.run_again, ticket);
+        if (st != OSP_OK)
+            mark_dead();
+        return st;
+    }
     CHECK(world.n_begun == world.n_waited + world.is_in_flight);
     CHECK(!world.is_in_flight || world.odds.is_ahead);
     CHECK(b->n_seqs == plan->n_chunks && b->n_rows == plan->n_rows && b->n_rows > 0);

@@ -85,6 +85,7 @@ struct world {
     int64_t key_dues[KEYS_MAX], key_admissions[KEYS_MAX]; /* among the requests of each */
     int writer[N_PAGE_GROUPS][PAGES_MAX]; /* chunk of the step that writes a page, from 1 */
     bool is_in_flight;                    /* a step, on the device */
+    bool has_unfollowed;                  /* the draft head did not follow some request */
     uint64_t n_begun, n_waited;           /* steps of the device */
 };
 

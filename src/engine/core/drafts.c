@@ -388,8 +388,10 @@ enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r)
 {
     enum osp_status st = OSP_OK;
 
-    if (sched_in_flight(e->sched) != NULL)
+    if (sched_in_flight(e->sched) != NULL) {
+        e->drafts.n_unstored += r->drafts.is_followed && !r->seq.is_in_flight;
         return OSP_OK;
+    }
     TRY(drafts_receive(e));
     if (r->drafts.is_followed)
         TRY(draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq));

@@ -50,6 +50,9 @@ struct engine_drafts {
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
     bool
         is_wanted; /* some sequence had drafts, if only the step that was planned ahead took them */
+    /* Requests that left beside a step in which they have no row: the states that wait are lost, and
+     * the head misses their positions in pages that the prefix cache keeps. */
+    int64_t n_unstored;
     struct osp_draft_stats stats;
     uint64_t results_ns; /* of the step before; 0: there was a pause */
 };

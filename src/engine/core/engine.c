@@ -309,7 +309,7 @@ static void start_next(struct osp_engine *e, const struct step_plan *done, uint6
 {
     if (!sched_has_sent(e->sched))
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
-    if (make_drafts(e))
+    if (atomic_load(&e->alive) && make_drafts(e))
         start_step(e);
     publish_step(e, done, now_ns);
     make_masks(e);
