@@ -15,8 +15,8 @@
 
 struct backend;
 
-/* Of a device with runs_pipelined: steps that have been run and not waited for. A step, the one that
- * is sent behind it, and passes of a draft head between the two. */
+/* Of a device with runs_pipelined: steps that have been run and not waited for: a step, the one
+ * that is sent behind it, and passes of a draft head between both. */
 enum { STEPS_QUEUED_MAX = 4 };
 
 struct backend_options {
@@ -134,8 +134,8 @@ struct backend_ops {
     void (*release)(struct backend *be, struct mem *m);
     enum osp_status (*write)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     enum osp_status (*read)(struct backend *be, void *dst, const void *src, size_t size_bytes);
-    /* Within the device's memory. It takes effect before every later step and call; a failure may be
-     * reported by one of these. */
+    /* Within the device's memory. It takes effect before every later step and call; a failure may
+     * be reported by one of these. */
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     /* Places a weight in the layout that the device's kernels read. The host tensor outlives the
      * backend, so a device that works in host memory may point to it. `host` may be a result of

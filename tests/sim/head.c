@@ -193,7 +193,7 @@ static void run_sample(const struct batch *b, int i, bool again, uint64_t *out)
     totals.n_guesses++;
 }
 
-/* While a step is in flight the head only stores what waits. */
+/* While a step is in flight the head only stores positions, and guesses nothing. */
 enum osp_status head_run(const struct batch *b, bool again, uint64_t *ticket)
 {
     uint64_t next[LIVE_MAX];

@@ -40,6 +40,7 @@ struct draft_model {
     int32_t *tokens; /* (n_seqs_max) */
     struct open_pass open;
     uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
+    uint64_t device_ns;                    /* likewise: of the passes that were read */
     double pass_ns[2];                     /* the first guess, later ones */
     int n_timed;                           /* runs in them */
 };
@@ -579,6 +580,7 @@ static enum osp_status read_pass(struct draft_model *d, int n, int depth, uint64
     TRY(model_sampled(d->model, &s));
     d->chain_begin_ns = depth == 0 ? s.begin_ns : d->chain_begin_ns;
     d->chain_end_ns = s.end_ns;
+    d->device_ns += s.end_ns - s.begin_ns;
 out:
     return st;
 }
@@ -732,6 +734,14 @@ enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns)
     note_time(d, open.depth + 1, *chain_ns, open.n_seqs);
 out:
     return st;
+}
+
+uint64_t draft_model_take_device_ns(struct draft_model *d)
+{
+    const uint64_t ns = d->device_ns;
+
+    d->device_ns = 0;
+    return ns;
 }
 
 double draft_model_pass_ns(const struct draft_model *d, bool is_first)

@@ -75,6 +75,9 @@ uint64_t draft_model_open_ticket(const struct draft_model *d);
  * *chain_ns: time from the begin of the first pass to the end of the last one. */
 CHECKED enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns);
 
+/* Time of the passes that guessed, since the last call, by the clock of a device with
+ * runs_pipelined. */
+uint64_t draft_model_take_device_ns(struct draft_model *d);
 /* The mean time of a pass for one request: the first guess, and each later one; 0: not known. */
 double draft_model_pass_ns(const struct draft_model *d, bool is_first);
 

@@ -50,8 +50,8 @@ struct engine_drafts {
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
     bool
         is_wanted; /* some sequence had drafts, if only the step that was planned ahead took them */
-    /* Requests that left beside a step in which they have no row: the states that wait are lost, and
-     * the head misses their positions in pages that the prefix cache keeps. */
+    /* Requests that left beside a step in which they have no row: the states that wait are lost,
+     * and the head misses their positions in pages that the prefix cache keeps. */
     int64_t n_unstored;
     struct osp_draft_stats stats;
     uint64_t results_ns; /* of the step before; 0: there was a pause */
@@ -71,8 +71,8 @@ void request_drafts_release(struct request_drafts *d);
 /* No step is in flight: chooses the drafts of the next step, or, if that was sent, whether the step
  * after it is worth planning only when its drafts are known. A failure is the device's. */
 CHECKED enum osp_status drafts_make(struct osp_engine *e);
-/* On a device with runs_pipelined the step may be run before its last drafts are known: the ticket of
- * the pass that gives them, which is the step's tokens_ticket; 0: all are known. */
+/* On a device with runs_pipelined the step may be run before its last drafts are known: the ticket
+ * of the pass that gives them, which is the step's tokens_ticket; 0: all are known. */
 uint64_t drafts_open_ticket(const struct osp_engine *e);
 /* Waits for these drafts. To be called before the step with them is waited for. A failure is the
  * device's. */

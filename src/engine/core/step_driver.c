@@ -175,15 +175,19 @@ static void count_idle_queued(struct osp_engine *e)
     (void)e; /* count_sampled() does */
 }
 
-/* Idle is the time from the results of one step to the arrival of the next step's batch. Step times
- * are the device's: neither the gap between two steps nor a late look at the end is part of one. */
+/* Idle is the time from the results of one step to the arrival of the next step's batch, without
+ * that of a draft head's passes between the two. Step times are the device's: neither the gap
+ * between two steps nor a late look at the end is part of one. */
 static void count_sampled(struct osp_engine *e, const struct sampled *d)
 {
+    const uint64_t passes_ns =
+        e->drafts.model != NULL ? draft_model_take_device_ns(e->drafts.model) : 0;
+
     e->step_ns = d->end_ns - d->begin_ns;
     e->step_is_graph = d->is_graph;
-    e->device_ns += e->step_ns;
-    if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns)
-        e->idle_ns += d->begin_ns - e->device_end_ns;
+    e->device_ns += e->step_ns + passes_ns;
+    if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns + passes_ns)
+        e->idle_ns += d->begin_ns - e->device_end_ns - passes_ns;
     e->device_end_ns = d->end_ns;
 }
 
