@@ -109,7 +109,7 @@ void check_draft_input(void)
                                      .f = FILLED(3, DTYPE_F32, T, C),
                                      .table = FILLED(1, plain_types[i % 2], V, C),
                                      .embed_norm = FILLED(1, DTYPE_F32, C),
-                                     .hidden_norm = FILLED(1, plain_types[i / 2 % 2], C),
+                                     .hidden_norm = FILLED(1, DTYPE_F32, C),
                                      .normed_residual = i % 3 == 1,
                                      .eps = 1e-5f};
 
