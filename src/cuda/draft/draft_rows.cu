@@ -2,8 +2,8 @@
  * the head's inputs, and the gate of its MLP. One block per row, or part of a row.
  *
  * Memory bound, with a few kilobytes per row; in decode steps bound by launch latency. So a thread
- * has all its loads in flight before its first store. The weights of the norms are F32 (model/draft.c
- * packs them so). Bits do not depend on the number of rows. */
+ * has all its loads in flight before its first store. The weights of the norms are F32, as
+ * model/draft.c packs them. Bits do not depend on the number of rows. */
 #include "cuda/common/expert_sums.cuh"
 #include "cuda/common/live_rows.cuh"
 #include "cuda/common/norm.cuh"
@@ -17,8 +17,8 @@ enum { GATES_EACH = 4, GATES_OF_BLOCK = GATES_EACH * NORM_THREADS };
 
 /* ---- taps ---- */
 
-/* Adds the sums of a row, from element `first` on: the same addition as in the kernels that add them
- * to x (decode_out.cu), so a tap has the bits of x. */
+/* Adds the sums of a row, from element `first` on: the same addition as in the kernels that add
+ * them to x (decode_out.cu), so a tap has the bits of x. */
 static __device__ __forceinline__ void add_sums(struct norm_regs *x, const struct tap_sums &from,
                                                 int64_t row, int64_t first, int64_t n)
 {
