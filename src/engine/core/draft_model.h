@@ -40,7 +40,7 @@ void draft_model_free(struct draft_model *d); /* accepts NULL */
 /* A step of the target was committed: its states go to the head or wait. plan->batch is its batch.
  * progress[i] is that of chunk i; NULL: it is skipped. is_sent: the next step was sent, after
  * draft_model_keep_ahead(); the head's pass is then queued behind that step. *queued_ns: the
- * expected time of that pass. */
+ * expected time of what the device does for the head and nobody waits for. */
 CHECKED enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
                                            struct draft_progress *const *progress, bool is_sent,
                                            double *queued_ns);
