@@ -38,7 +38,7 @@ static void cuda_release(struct backend *be, struct mem *m)
     *m = (struct mem){0};
 }
 
-/* The copy is ordered after all work in the stream, and complete when the function returns. */
+/* Ordered after all work in the stream, and complete when the function returns. */
 static enum osp_status move(struct backend *be, void *dst, const void *src, size_t size_bytes,
                             const char *what)
 {
@@ -63,7 +63,10 @@ static enum osp_status cuda_read(struct backend *be, void *dst, const void *src,
 
 static enum osp_status cuda_copy(struct backend *be, void *dst, const void *src, size_t size_bytes)
 {
-    return move(be, dst, src, size_bytes, "copying on the device");
+    struct gpu *gpu = gpu_select(be);
+
+    return gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDeviceToDevice, gpu->stream),
+                     "copying on the device");
 }
 
 static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const struct tensor *host)

@@ -37,7 +37,7 @@ struct stage_events {
 struct step_plan; /* program/plan.h */
 
 /* An in-flight step, from run() until step_wait(), with pinned host memory for its batch and
- * results. There are two slots: one is filled while the step of the other runs. */
+ * results. */
 struct step_slot {
     uint64_t ticket;
     bool is_running; /* its times have not been read */
@@ -62,10 +62,11 @@ struct gpu {
     enum arch arch;
     struct kernel_config kernel_config; /* kernels that the options select */
     cudaStream_t stream;
-    struct step_slot step_slots[N_STEP_SLOTS];
-    struct step_slot *completed;       /* of the last step_wait(); NULL: there was none */
-    uint64_t sampled_by[N_STEP_SLOTS]; /* tickets of the steps in workspace `sampled`; 0: none */
-    struct loader *loader;             /* of large weights; NULL: no weight is being loaded */
+    struct step_slot step_slots[STEPS_QUEUED_MAX];
+    struct step_slot *completed; /* of the last step_wait(); NULL: there was none */
+    /* Tickets of the steps in workspace `sampled`; 0: none. */
+    uint64_t sampled_by[STEPS_QUEUED_MAX];
+    struct loader *loader; /* of large weights; NULL: no weight is being loaded */
     struct workspaces workspaces;
     bool is_reserved; /* the workspaces have the sizes of the largest step */
     struct packed *packed;
@@ -108,7 +109,7 @@ CHECKED enum osp_status gpu_step_reserve(struct backend *be, const struct step_s
 void gpu_workspaces_release(struct gpu *gpu);
 
 /* program/step.c */
-/* Allocates pinned host memory for batches of size_bytes, in both slots. */
+/* Allocates pinned host memory for batches of size_bytes, in all slots. */
 CHECKED enum osp_status gpu_slots_reserve(struct gpu *gpu, size_t size_bytes);
 void gpu_slots_release(struct gpu *gpu);
 /* Loads the upload and download kernels before a request waits for them. */

@@ -31,8 +31,6 @@
     X(factors)       /* 1 / RMS of rows whose norm uses partial sums */                            \
     X(raw)           /* staging of weights that are being packed */
 
-enum { N_STEP_SLOTS = 2 }; /* steps that are queued or run; struct step_slot */
-
 enum workspace {
 #define WORKSPACE_ENUM(name) WORKSPACE_##name,
     WORKSPACE_LIST(WORKSPACE_ENUM)

@@ -9,7 +9,7 @@ static void drop_plan(struct gpu *gpu, struct step_plan *plan)
 {
     if (plan == NULL)
         return;
-    for (struct step_slot *s = gpu->step_slots; s < gpu->step_slots + N_STEP_SLOTS; s++)
+    for (struct step_slot *s = gpu->step_slots; s < gpu->step_slots + STEPS_QUEUED_MAX; s++)
         if (s->plan == plan)
             s->plan = NULL; /* the times of a step that still runs are lost */
     for (int i = 0; i < N_TIMINGS; i++)
