@@ -317,6 +317,7 @@ $(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a $(BU
 CUDA_HOST_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cuda_host/*.c))
 $(CUDA_HOST_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 $(CUDA_HOST_TEST): $(CUDA_HOST_OBJ) $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/launch/launch_list.o \
+                   $(BUILD)/obj/src/cuda/launch/collective.o \
                    $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
                    $(BUILD)/obj/src/cuda/device/options.o $(BUILD)/obj/src/cuda/program/step_counts.o \
                    $(filter %/print_list.o %/hazards.o,$(CUDA_OBJ)) \

@@ -46,7 +46,7 @@ static enum osp_status move(struct backend *be, void *dst, const void *src, size
     enum osp_status st;
 
     TRY(gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDefault, gpu->stream), what));
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
+    TRY(gpu_stream_wait(gpu, what));
 out:
     return st;
 }

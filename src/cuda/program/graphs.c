@@ -22,6 +22,26 @@ static int end_of_op(const struct launch_list *list, int first)
     return end;
 }
 
+/* Launches [first, end) of the list, and between its kernels its collectives. */
+static enum osp_status run_launches(struct gpu *gpu, const struct launch_list *list, int first,
+                                    int end, const char *what)
+{
+    enum osp_status st = OSP_OK;
+
+    while (first < end) {
+        int next = first;
+
+        while (next < end && !is_collective(&list->launches[next]))
+            next++;
+        TRY(gpu_check(launch_list_run(list, first, next, gpu->stream), what));
+        if (next < end)
+            TRY(gpu_collective(gpu, collective_of(list, &list->launches[next])));
+        first = next + 1;
+    }
+out:
+    return st;
+}
+
 /* events: one where the launches of each op begin, and one at the end; NULL: the step is not
  * timed. */
 static enum osp_status run_list(struct gpu *gpu, const struct launch_list *list,
@@ -30,13 +50,12 @@ static enum osp_status run_list(struct gpu *gpu, const struct launch_list *list,
     enum osp_status st = OSP_OK;
 
     if (events == NULL)
-        return gpu_check(launch_list_run(list, 0, list->n, gpu->stream),
-                         "launching the kernels of a step");
+        return run_launches(gpu, list, 0, list->n, "launching the kernels of a step");
     events->n = 0;
     for (int first = 0, end; first < list->n; first = end) {
         end = end_of_op(list, first);
         TRY(gpu_record_stage(gpu, events, (enum stage)list->launches[first].stage, is_captured));
-        TRY(gpu_check(launch_list_run(list, first, end, gpu->stream), list->launches[first].name));
+        TRY(run_launches(gpu, list, first, end, list->launches[first].name));
     }
     TRY(gpu_record_stage(gpu, events, (enum stage)0, is_captured));
 out:
