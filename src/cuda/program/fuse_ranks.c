@@ -1,6 +1,8 @@
 /* Launches that exchange numbers between ranks, by pushes (common/rank_exchange.h) or by NCCL
  * (common/rank_gathered.h): sums after attn_out and the experts, logits before sampling, tokens
  * after it. All ranks have the same ones in the same order. */
+#include <string.h>
+
 #include "backend/exchange.h"
 #include "cuda/common/rank_gathered.h"
 #include "cuda/launch/collective.h"
@@ -82,15 +84,16 @@ void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer,
 
     if (!is_exchanged(f, i) || f->n_rows == 0)
         return;
-    s = (struct rank_sums){.peers = *f->in->peers,
-                           .h = h->data,
-                           .unit = unit,
-                           .n_live = f->n_live,
-                           .n_rows = f->n_rows,
-                           .n_integer = n_integer,
-                           .n_columns = (int32_t)h->dim[1],
-                           .index = f->list->n_exchanges++,
-                           .is_pushed = f->is_pushed};
+    memset(&s, 0, sizeof(s)); /* padding, too: tests look for addresses in parameters */
+    s.peers = *f->in->peers;
+    s.h = h->data;
+    s.unit = unit;
+    s.n_live = f->n_live;
+    s.n_rows = f->n_rows;
+    s.n_integer = n_integer;
+    s.n_columns = (int32_t)h->dim[1];
+    s.index = f->list->n_exchanges++;
+    s.is_pushed = f->is_pushed;
     f->is_pushed = false;
     next_launch(f);
     if (f->in->is_gathered) {
