@@ -179,6 +179,7 @@ LIB_OBJ   := $(call object,$(LIB_SRC))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 LOAD      := $(BUILD)/tests/osprey-fake $(BUILD)/tests/burden
 GPU_FAULT := $(BUILD)/tests/gpu_fault.so
+NCCL_STANDIN := $(BUILD)/tests/nccl_standin.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
@@ -208,7 +209,7 @@ has-libraries:
 	           "run 'make setup' first" >&2; exit 1; }
 
 .PHONY: tests
-tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) $(HOST_TESTS) ## Build the test programs, too
+tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(NCCL_STANDIN) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) $(HOST_TESTS) ## Build the test programs, too
 
 .PHONY: test-programs test-objects
 test-programs: has-libraries $(UNITS) $(CHECKS)
@@ -358,6 +359,9 @@ $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BU
                    $(BUILD)/obj/src/cuda/device/options.o $(BUILD)/obj/src/cuda/program/step_counts.o \
                                          $(BUILD)/obj/src/cuda/device/options.o
 
+# Where NCCL is called, and what the test loads in its place.
+$(BUILD)/tests/unit/test_nccl: $(BUILD)/obj/src/cuda/device/nccl.o | $(NCCL_STANDIN)
+
 # The program with a device that computes nothing, and the clients of the load tests (tests/load).
 $(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -378,6 +382,11 @@ $(GPU_FAULT): $(BUILD)/obj/tests/fault/gpu_fault.o
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(LINK_SHARED) -o $@ $^ -ldl -pthread
+
+$(NCCL_STANDIN): $(BUILD)/obj/tests/fault/nccl_standin.o
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(LINK_SHARED) -o $@ $^ -pthread
 
 # The parts of the simulator.
 SIM_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/sim/*.c))

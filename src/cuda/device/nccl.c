@@ -1,7 +1,6 @@
 #include "cuda/device/nccl.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,48 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-
-/* ---- the part of NCCL's interface (nccl.h) that is used ---- */
-
-enum nccl_result { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 };
-enum { NCCL_INT32 = 2 };
-
-struct nccl_id {
-    char bytes[NCCL_ID_BYTES];
-};
-
-/* ncclConfig_t of NCCL 2.17; later versions read as much of it as its size says. */
-struct nccl_config {
-    size_t size;
-    unsigned magic, version;
-    int blocking, cga_cluster_size, min_ctas, max_ctas;
-    const char *net_name;
-};
-#define NCCL_CONFIG                                                                                \
-    {                                                                                              \
-        sizeof(struct nccl_config), 0xcafebeef, 21700, 0, INT_MIN, INT_MIN, INT_MIN, NULL          \
-    }
-
-typedef void *nccl_comm;
-
-/* X(result, name, parameters) */
-#define NCCL_FUNCTION_LIST(X)                                                                      \
-    X(int, ncclGetVersion, (int *version))                                                         \
-    X(int, ncclGetUniqueId, (struct nccl_id * id))                                                 \
-    X(int, ncclCommInitRankConfig,                                                                 \
-      (nccl_comm * comm, int n_ranks, struct nccl_id id, int rank, struct nccl_config *config))    \
-    X(int, ncclCommGetAsyncError, (nccl_comm comm, int *error))                                    \
-    X(int, ncclCommAbort, (nccl_comm comm))                                                        \
-    X(const char *, ncclGetErrorString, (int result))                                              \
-    X(const char *, ncclGetLastError, (nccl_comm comm))                                            \
-    X(int, ncclGroupStart, (void))                                                                 \
-    X(int, ncclGroupEnd, (void))                                                                   \
-    X(int, ncclAllGather,                                                                          \
-      (const void *from, void *to, size_t n, int type, nccl_comm comm, void *stream))              \
-    X(int, ncclBroadcast,                                                                          \
-      (const void *from, void *to, size_t n, int type, int root, nccl_comm comm, void *stream))    \
-    X(int, ncclSend, (const void *from, size_t n, int type, int to, nccl_comm comm, void *stream)) \
-    X(int, ncclRecv, (void *to, size_t n, int type, int from, nccl_comm comm, void *stream))
+#include "cuda/device/nccl_api.h"
 
 struct nccl_library {
 #define NCCL_MEMBER(result, name, parameters) result(*name) parameters;
