@@ -1,5 +1,5 @@
-/* The ranks' GPUs: each rank allocates a window, into which the others push (common/rank_exchange.h)
- * after they have mapped it with CUDA IPC, or in which NCCL gathers their numbers
+/* The ranks' GPUs: each rank allocates a window, into which the others push, after they have mapped
+ * it with CUDA IPC (common/rank_exchange.h), or in which NCCL gathers their numbers
  * (common/rank_gathered.h). Handles travel through the host's exchange. */
 #include <string.h>
 
