@@ -304,6 +304,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(select_arch(gpu));
     TRY(select_kernels(gpu));
     TRY(select_rows(gpu));
+    gpu->exchange_asked = exchange_backend_asked(&gpu->limits.device_options);
     gpu->limits.device_options = (struct device_options){0}; /* borrowed until here */
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking),
                   "creating a stream"));

@@ -105,14 +105,23 @@ out:
     return st;
 }
 
+const char *exchange_backend_asked(const struct device_options *options)
+{
+    const char *asked = gpu_option(options, GPU_OPTION_RANK_EXCHANGE);
+
+    if (device_option_is_auto(asked))
+        return NULL;
+    return strcmp(asked, "nccl") == 0 ? "nccl" : "peer";
+}
+
 enum exchange_backend exchange_backend_planned(const struct step_shape *shape)
 {
-    const char *asked = gpu_option(&shape->device_options, GPU_OPTION_RANK_EXCHANGE);
+    const char *asked = exchange_backend_asked(&shape->device_options);
     int n_devices = 0;
 
     if (shape->n_ranks < 2)
         return EXCHANGE_BY_PEER;
-    if (!device_option_is_auto(asked))
+    if (asked != NULL)
         return strcmp(asked, "nccl") == 0 ? EXCHANGE_BY_NCCL : EXCHANGE_BY_PEER;
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess)
         (void)cudaGetLastError();

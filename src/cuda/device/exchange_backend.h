@@ -8,6 +8,9 @@
 
 enum exchange_backend { EXCHANGE_BY_PEER, EXCHANGE_BY_NCCL };
 
+/* "peer" or "nccl", as --rank-exchange says, in static memory; NULL: the device chooses. */
+const char *exchange_backend_asked(const struct device_options *options);
+
 /* The one that all ranks use; collective. `device` is this rank's, `asked` the value of the option
  * --rank-exchange, or NULL. OSP_EUNSUPPORTED: pushes are asked for, and the GPUs cannot. */
 CHECKED enum osp_status exchange_backend_find(enum exchange_backend *out, struct exchange *x,

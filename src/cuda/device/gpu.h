@@ -78,6 +78,7 @@ struct gpu {
     uint64_t ticket;                /* of the last step */
     struct rank_peers peers;        /* zeros: there is one rank */
     uint32_t n_exchanges;           /* of all steps so far */
+    const char *exchange_asked; /* value of --rank-exchange; NULL: the device chooses */
     enum exchange_backend exchange_backend;
     struct nccl *nccl;              /* NULL: ranks push, or there is one rank */
     void *window;                   /* of this rank; NULL: there is one rank */

@@ -238,8 +238,7 @@ enum osp_status gpu_peers_open(struct gpu *gpu, const struct step_shape *shape)
     s.n_ranks = gpu->peers.n_ranks = x->shard.n_ranks;
     gpu->peers.rank = x->shard.rank;
     TRY(check_shape(&s));
-    TRY(exchange_backend_find(&gpu->exchange_backend, x, gpu->device,
-                              gpu_option(&s.device_options, GPU_OPTION_RANK_EXCHANGE)));
+    TRY(exchange_backend_find(&gpu->exchange_backend, x, gpu->device, gpu->exchange_asked));
     TRY(gpu->exchange_backend == EXCHANGE_BY_NCCL ? open_nccl(gpu, &s) : open_windows(gpu, &s));
 out:
     return st;
