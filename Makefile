@@ -296,8 +296,8 @@ $(CU_OBJ): $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/cuda-flags
 	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CROSS) $(CUDA_CODE) $(INCLUDES) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o \
-                         $(BUILD)/obj/src/backend/tensor.o $(BUILD)/obj/src/backend/batch.o \
-                         $(BUILD)/obj/src/backend/program.o
+                         $(BUILD)/obj/src/base/nccl_library.o $(BUILD)/obj/src/backend/tensor.o \
+                         $(BUILD)/obj/src/backend/batch.o $(BUILD)/obj/src/backend/program.o
 	@echo "  LD    $@"
 	@$(CUDA_LINK) -o $@ $^ $(CUDA_LINK_LIBS)
 	@chmod go-w $(@D) $(BUILD)/flags $@ # a plug-in that others can write is refused (base/trusted.h)
@@ -361,6 +361,7 @@ $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BU
 
 # Where NCCL is called, and what the test loads in its place.
 $(BUILD)/tests/unit/test_nccl: $(BUILD)/obj/src/cuda/device/nccl.o | $(NCCL_STANDIN)
+$(BUILD)/tests/unit/test_doctor: | $(NCCL_STANDIN)
 
 # The program with a device that computes nothing, and the clients of the load tests (tests/load).
 $(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags

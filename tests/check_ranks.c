@@ -520,6 +520,7 @@ static int fault(const struct options *opt, int i)
     const int signal = i % 2 == 0 ? SIGKILL : SIGSTOP;
     const uint64_t end_ns = clock_ns() + START_S_MAX * (uint64_t)1000000000;
     pid_t pids[RANKS_MAX];
+    uint64_t begin_ns;
     bool ended;
 
     atomic_store(&opt->shared->n_steps, 0);
@@ -537,14 +538,14 @@ static int fault(const struct options *opt, int i)
     if (signal == SIGKILL)
         (void)waitpid(pids[victim], NULL, 0);
     declare_fault(opt, victim);
+    begin_ns = clock_ns();
     ended = ends_within(pids, opt->n_ranks, victim, FAULT_MS_MAX);
+    printf("fault %d: rank %d %s, others ended after %.0f ms\n", i, victim,
+           signal == SIGKILL ? "killed" : "stopped", (double)(clock_ns() - begin_ns) * 1e-6);
     if (signal == SIGSTOP) {
         (void)kill(pids[victim], SIGKILL);
         (void)waitpid(pids[victim], NULL, 0);
     }
-    if (!ended)
-        printf("fault %d: rank %d %s, others went on for %d ms\n", i, victim,
-               signal == SIGKILL ? "killed" : "stopped", (int)FAULT_MS_MAX);
     return !ended;
 }
 

@@ -20,6 +20,7 @@ enum { WORLDS_MAX = 64, OPS_MAX = 4096, VERSION = 22803 };
 #define DECLARE(result, name, parameters) EXPORTED result name parameters;
 NCCL_FUNCTION_LIST(DECLARE)
 #undef DECLARE
+EXPORTED int ncclGetVersion(int *version);
 EXPORTED void nccl_standin_break(bool now);
 
 /* A send or a receive that waits for its partner. */
@@ -112,8 +113,8 @@ int ncclCommInitRankConfig(nccl_comm *out, int n_ranks, struct nccl_id id, int r
     int number;
 
     if (config->magic != NCCL_CONFIG_MAGIC || config->size < sizeof *config ||
-        config->version < 21400 || config->blocking != 0 || n_ranks > COLLECTIVE_RANKS_MAX ||
-        rank >= n_ranks)
+        config->version < 21700 || config->blocking != 0 || config->max_ctas != NCCL_CHANNELS_MAX ||
+        n_ranks > COLLECTIVE_RANKS_MAX || rank >= n_ranks)
         return NCCL_INVALID_ARGUMENT;
     comm = calloc(1, sizeof *comm);
     pthread_mutex_lock(&lock);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/nccl_library.h"
 #include "cuda/device/nccl.h"
 #include "dist/host_exchange.h"
 

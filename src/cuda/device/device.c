@@ -45,6 +45,8 @@ static enum osp_status move(struct backend *be, void *dst, const void *src, size
     struct gpu *gpu = gpu_select(be);
     enum osp_status st;
 
+    if (gpu->nccl != NULL) /* a copy to pageable memory blocks behind a step of a lost rank */
+        TRY(gpu_stream_wait(gpu, what));
     TRY(gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDefault, gpu->stream), what));
     TRY(gpu_stream_wait(gpu, what));
 out:

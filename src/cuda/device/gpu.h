@@ -78,9 +78,11 @@ struct gpu {
     uint64_t ticket;                /* of the last step */
     struct rank_peers peers;        /* zeros: there is one rank */
     uint32_t n_exchanges;           /* of all steps so far */
-    const char *exchange_asked; /* value of --rank-exchange; NULL: the device chooses */
+    const char *exchange_asked;     /* value of --rank-exchange; NULL: the device chooses */
     enum exchange_backend exchange_backend;
     struct nccl *nccl;              /* NULL: ranks push, or there is one rank */
+    uint32_t n_collectives;         /* of NCCL, launched one by one */
+    bool has_lost_ranks;            /* a wait has failed: kernels of NCCL may never end */
     void *window;                   /* of this rank; NULL: there is one rank */
     int64_t signals_at;             /* in windows */
     void *mappings[RANK_PEERS_MAX]; /* of other ranks' windows; own: of rank 0's logits */
@@ -170,10 +172,12 @@ CHECKED enum osp_status gpu_peers_sum(struct gpu *gpu, int64_t *data, size_t n);
 
 /* peers_wait.c */
 /* Leaves the communicator, if there is one, which ends its kernels that wait for a lost rank. CUDA
- * graphs with collectives are destroyed before: NCCL waits for that. */
+ * graphs with collectives are destroyed before: NCCL waits for that. After an error of CUDA nothing
+ * runs or can be freed, and the communicator is left alone. */
 void gpu_nccl_leave(struct gpu *gpu);
-/* Waits until the event has completed. After a fault of another rank the kernels' waits end, and
- * the failure names the rank. */
+/* Waits until the event has completed. After a fault of another rank the wait fails at once, with
+ * the rank's name. Pushing kernels have ended then; those of NCCL go on until gpu_peers_close(), or
+ * until the process ends: aborting a communicator takes too long for an answer within a second. */
 CHECKED enum osp_status gpu_peers_wait(struct gpu *gpu, cudaEvent_t done);
 /* Waits for the stream. Only with NCCL the wait can fail because of another rank. */
 CHECKED enum osp_status gpu_stream_wait(struct gpu *gpu, const char *what);

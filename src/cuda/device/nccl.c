@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/nccl_library.h"
 #include "cuda/device/nccl_api.h"
 
 struct nccl_library {
@@ -24,18 +25,9 @@ struct nccl {
 
 /* ---- the library ---- */
 
-static const char FILE_NAME[] = "libnccl.so.2";
-
 static struct nccl_library library;
 static int library_version;
 static char library_error[512]; /* why it cannot be used; "": it can */
-
-static const char *library_file(void)
-{
-    const char *name = getenv(NCCL_LIBRARY_VARIABLE);
-
-    return name != NULL && name[0] != '\0' ? name : FILE_NAME;
-}
 
 /* POSIX allows the conversion from a data pointer to a function pointer. */
 static void find(void *in, const char *name, void *into)
@@ -44,26 +36,18 @@ static void find(void *in, const char *name, void *into)
 
     memcpy(into, &function, sizeof(function));
     if (function == NULL && library_error[0] == '\0')
-        snprintf(library_error, sizeof(library_error), "%s has no %s", library_file(), name);
+        snprintf(library_error, sizeof(library_error), "%s has no %s", nccl_library_file(), name);
 }
 
 static void load(void)
 {
-    void *loaded = dlopen(library_file(), RTLD_NOW | RTLD_LOCAL);
+    void *loaded;
 
-    if (loaded == NULL) {
-        snprintf(library_error, sizeof(library_error), "%s", dlerror());
+    if (!nccl_library_load(&loaded, &library_version, library_error, sizeof(library_error)))
         return;
-    }
 #define NCCL_FIND(result, name, parameters) find(loaded, #name, &library.name);
     NCCL_FUNCTION_LIST(NCCL_FIND)
 #undef NCCL_FIND
-    if (library_error[0] != '\0')
-        return;
-    if (library.ncclGetVersion(&library_version) != NCCL_SUCCESS ||
-        library_version < NCCL_VERSION_MIN)
-        snprintf(library_error, sizeof(library_error), "%s has version %d, expected %d or later",
-                 library_file(), library_version, (int)NCCL_VERSION_MIN);
 }
 
 enum osp_status nccl_find(int *version)
@@ -74,11 +58,8 @@ enum osp_status nccl_find(int *version)
     *version = library_error[0] == '\0' ? library_version : 0;
     return library_error[0] == '\0'
                ? OSP_OK
-               : fail(OSP_EUNAVAILABLE,
-                      "cuda: NCCL cannot be used (%s); install it (package libnccl2 of NVIDIA's "
-                      "repository, or pip install nvidia-nccl-cu13), or set %s to the path of "
-                      "libnccl.so.2",
-                      library_error, NCCL_LIBRARY_VARIABLE);
+               : fail(OSP_EUNAVAILABLE, "cuda: NCCL cannot be used (%s); " NCCL_INSTALL,
+                      library_error);
 }
 
 /* ---- failures ---- */

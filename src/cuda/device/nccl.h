@@ -11,13 +11,7 @@
 #include "backend/exchange.h"
 #include "cuda/launch/collective.h"
 
-enum {
-    NCCL_VERSION_MIN = 21800, /* 2.18: calls that do not block, in CUDA graphs */
-    NCCL_ID_BYTES = 128
-};
-
-/* Names the file of the library, if it is not libnccl.so.2 of the system. */
-#define NCCL_LIBRARY_VARIABLE "OSPREY_NCCL_LIBRARY"
+enum { NCCL_ID_BYTES = 128 };
 
 struct nccl;
 

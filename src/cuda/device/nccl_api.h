@@ -29,16 +29,19 @@ struct nccl_config {
     const char *net_name;
 };
 #define NCCL_CONFIG_MAGIC 0xcafebeef
+/* Calls do not block. A channel (CTA) has about 10 MB of buffers for each connection, and 8 of them
+ * carry more than a network does. NCCL_MAX_CTAS in the environment overrules it. */
+enum { NCCL_CHANNELS_MAX = 8 };
 #define NCCL_CONFIG                                                                                \
     {                                                                                              \
-        sizeof(struct nccl_config), NCCL_CONFIG_MAGIC, 21700, 0, INT_MIN, INT_MIN, INT_MIN, NULL   \
+        sizeof(struct nccl_config), NCCL_CONFIG_MAGIC, 21700, 0, INT_MIN, INT_MIN,                 \
+            NCCL_CHANNELS_MAX, NULL                                                                \
     }
 
 typedef void *nccl_comm;
 
 /* X(result, name, parameters) */
 #define NCCL_FUNCTION_LIST(X)                                                                      \
-    X(int, ncclGetVersion, (int *version))                                                         \
     X(int, ncclGetUniqueId, (struct nccl_id * id))                                                 \
     X(int, ncclCommInitRankConfig,                                                                 \
       (nccl_comm * comm, int n_ranks, struct nccl_id id, int rank, struct nccl_config *config))    \

@@ -6,11 +6,11 @@
 #include "base/log.h"
 #include "cuda/common/rank_gathered.h"
 #include "cuda/device/gpu.h"
-#include "cuda/device/options.h"
 
 enum {
     WORD_BYTES = 16,
-    NCCL_BYTES = 768 << 20, /* that a communicator takes at most, with connections to all ranks */
+    NCCL_BYTES = 640 << 20,     /* of a communicator: its kernels, and buffers of a ring */
+    NCCL_PEER_BYTES = 96 << 20, /* buffers of the connections to another rank */
     /* behind the window: the step's number of exchanges, the word that ends waits, and a copy of
      * peers */
     BEHIND_BYTES = 2 * WORD_BYTES + sizeof(struct rank_peers)
@@ -114,6 +114,12 @@ static int64_t window_bytes_of(const struct step_shape *s, enum exchange_backend
                : rank_window_bytes(slot_bytes_of(s), s->counts.n_samples, s->width, s->n_ranks);
 }
 
+/* What a communicator takes at most with the channels that nccl_open() asks for. */
+static int64_t nccl_bytes(int n_ranks)
+{
+    return NCCL_BYTES + (int64_t)(n_ranks - 1) * NCCL_PEER_BYTES;
+}
+
 int64_t gpu_peers_bytes(const struct step_shape *shape)
 {
     const enum exchange_backend backend = exchange_backend_planned(shape);
@@ -121,7 +127,7 @@ int64_t gpu_peers_bytes(const struct step_shape *shape)
     if (shape->n_ranks < 2)
         return 0;
     return window_bytes_of(shape, backend) + BEHIND_BYTES +
-           (backend == EXCHANGE_BY_NCCL ? NCCL_BYTES : 0);
+           (backend == EXCHANGE_BY_NCCL ? nccl_bytes(shape->n_ranks) : 0);
 }
 
 /* Allocates and empties this rank's window, and the words behind it. */
@@ -208,6 +214,19 @@ out:
     return st;
 }
 
+static void log_nccl(const struct gpu *gpu, int version, int64_t n_bytes)
+{
+    const int64_t planned = nccl_bytes(gpu->peers.n_ranks);
+
+    log_info("rank %d exchanges by NCCL %d.%d.%d, which takes %.0f MB of the GPU's memory",
+             gpu->peers.rank, version / 10000, version / 100 % 100, version % 100,
+             (double)n_bytes * 1e-6);
+    if (n_bytes > planned)
+        log_warn("NCCL takes %.0f MB of the GPU's memory, %.0f MB were planned; if memory runs "
+                 "out, lower NCCL_MAX_CTAS or --gpu-memory-utilization",
+                 (double)n_bytes * 1e-6, (double)planned * 1e-6);
+}
+
 static enum osp_status open_nccl(struct gpu *gpu, const struct step_shape *s)
 {
     size_t before, after, all;
@@ -220,9 +239,7 @@ static enum osp_status open_nccl(struct gpu *gpu, const struct step_shape *s)
     TRY(try_collectives(gpu));
     TRY(nccl_find(&version));
     (void)cudaMemGetInfo(&after, &all);
-    log_info("rank %d exchanges by NCCL %d.%d.%d, which takes %.0f MB of the GPU's memory",
-             gpu->peers.rank, version / 10000, version / 100 % 100, version % 100,
-             before > after ? (double)(before - after) * 1e-6 : 0.0);
+    log_nccl(gpu, version, before > after ? (int64_t)(before - after) : 0);
 out:
     return st;
 }
@@ -271,8 +288,10 @@ out:
  * receive what this rank has sent by NCCL. */
 void gpu_peers_close(struct gpu *gpu)
 {
-    if (gpu->nccl != NULL && gpu_stream_wait(gpu, "closing") != OSP_OK)
+    if (gpu->nccl != NULL && !gpu->has_lost_ranks && gpu_stream_wait(gpu, "closing") != OSP_OK)
         log_debug("the exchange ends after a fault");
+    if (gpu->has_lost_ranks)
+        gpu_nccl_leave(gpu); /* the stream ends only then */
     if (gpu->peers.state != NULL)
         *(volatile int32_t *)gpu->peers.state = RANK_STATE_ENDED;
     if (gpu->stream != NULL)

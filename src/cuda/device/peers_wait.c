@@ -8,10 +8,20 @@
 /* After an error, for the heartbeats to find the rank that has ended. */
 enum { FAULT_MS_MAX = 700 };
 
+static bool has_cuda_error(struct gpu *gpu)
+{
+    const cudaError_t error = cudaStreamQuery(gpu->stream);
+
+    return error != cudaSuccess && error != cudaErrorNotReady;
+}
+
 void gpu_nccl_leave(struct gpu *gpu)
 {
+    if (gpu->nccl == NULL)
+        return;
     gpu_plans_drop(gpu);
-    nccl_close(gpu->nccl);
+    if (!has_cuda_error(gpu))
+        nccl_close(gpu->nccl);
     gpu->nccl = NULL;
 }
 
@@ -65,8 +75,7 @@ out:
     return st;
 }
 
-/* Polls until the event, or the stream, is done. Kernels that wait for a rank that is lost are
- * ended. */
+/* Polls until the event, or the stream, is done, or a rank is lost. */
 static enum osp_status wait_for(struct gpu *gpu, cudaEvent_t done, cudaError_t *error)
 {
     const uint64_t begin_ns = clock_ns();
@@ -80,10 +89,9 @@ static enum osp_status wait_for(struct gpu *gpu, cudaEvent_t done, cudaError_t *
         (void)sched_yield();
     }
     (void)cudaGetLastError(); /* clears cudaErrorNotReady */
-    if (st == OSP_OK)
-        return OSP_OK;
-    if (gpu->nccl != NULL)
-        gpu_nccl_leave(gpu);
+    gpu->has_lost_ranks |= st != OSP_OK || *error != cudaSuccess;
+    if (st == OSP_OK || gpu->nccl != NULL)
+        return st;
     *(volatile int32_t *)gpu->peers.state = RANK_STATE_ENDED;
     (void)cudaStreamSynchronize(gpu->stream);
     return st;
@@ -122,8 +130,6 @@ enum osp_status gpu_collective(struct gpu *gpu, const struct collective *c)
     enum osp_status st;
 
     TRY(check_ranks(gpu));
-    if (gpu->nccl == NULL)
-        return fail(OSP_EDEVICE, "cuda: the exchange with other ranks has ended");
     TRY(nccl_run(gpu->nccl, c, gpu->stream));
 out:
     return st;
