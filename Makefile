@@ -181,6 +181,7 @@ LIB_OBJ   := $(call object,$(LIB_SRC))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 LOAD      := $(BUILD)/tests/osprey-fake $(BUILD)/tests/burden
 GPU_FAULT := $(BUILD)/tests/gpu_fault.so
+NCCL_STANDIN := $(BUILD)/tests/nccl_standin.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
@@ -210,7 +211,7 @@ has-libraries:
 	           "run 'make setup' first" >&2; exit 1; }
 
 .PHONY: tests
-tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) $(HOST_TESTS) ## Build the test programs, too
+tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(NCCL_STANDIN) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) $(HOST_TESTS) ## Build the test programs, too
 
 .PHONY: test-programs test-objects
 test-programs: has-libraries $(UNITS) $(CHECKS)
@@ -300,8 +301,8 @@ $(CU_OBJ): $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/cuda-flags
 	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CROSS) $(CUDA_CODE) $(INCLUDES) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o \
-                         $(BUILD)/obj/src/backend/tensor.o $(BUILD)/obj/src/backend/batch.o \
-                         $(BUILD)/obj/src/backend/program.o
+                         $(BUILD)/obj/src/base/nccl_library.o $(BUILD)/obj/src/backend/tensor.o \
+                         $(BUILD)/obj/src/backend/batch.o $(BUILD)/obj/src/backend/program.o
 	@echo "  LD    $@"
 	@$(CUDA_LINK) -o $@ $^ $(CUDA_LINK_LIBS)
 	@chmod go-w $(@D) $(BUILD)/flags $@ # a plug-in that others can write is refused (base/trusted.h)
@@ -322,6 +323,7 @@ $(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a $(BU
 CUDA_HOST_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cuda_host/*.c))
 $(CUDA_HOST_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 $(CUDA_HOST_TEST): $(CUDA_HOST_OBJ) $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/launch/launch_list.o \
+                   $(BUILD)/obj/src/cuda/launch/collective.o \
                    $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
                    $(BUILD)/obj/src/cuda/device/options.o $(BUILD)/obj/src/cuda/program/step_counts.o \
                    $(filter %/print_list.o %/hazards.o,$(CUDA_OBJ)) \
@@ -362,6 +364,10 @@ $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BU
                    $(BUILD)/obj/src/cuda/device/options.o $(BUILD)/obj/src/cuda/program/step_counts.o \
                                          $(BUILD)/obj/src/cuda/device/options.o
 
+# Where NCCL is called, and what the test loads in its place.
+$(BUILD)/tests/unit/test_nccl: $(BUILD)/obj/src/cuda/device/nccl.o | $(NCCL_STANDIN)
+$(BUILD)/tests/unit/test_doctor: | $(NCCL_STANDIN)
+
 # The program with a device that computes nothing, and the clients of the load tests (tests/load).
 $(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -382,6 +388,11 @@ $(GPU_FAULT): $(BUILD)/obj/tests/fault/gpu_fault.o
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(LINK_SHARED) -o $@ $^ -ldl -pthread
+
+$(NCCL_STANDIN): $(BUILD)/obj/tests/fault/nccl_standin.o
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(LINK_SHARED) -o $@ $^ -pthread
 
 # The parts of the simulator.
 SIM_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/sim/*.c))

@@ -22,6 +22,7 @@ struct symbolic_spec {
     enum dtype kv;
     int n_layers;      /* the even ones have a window */
     int n_ranks, rank; /* n_ranks 0: one */
+    bool is_gathered;  /* by NCCL */
 };
 
 struct symbolic {
@@ -32,6 +33,7 @@ struct symbolic {
     uint64_t *n_experts_read;
     const float *expert_grids;
     struct rank_peers peers;
+    bool is_gathered;
     uintptr_t next; /* address of the next tensor */
 };
 

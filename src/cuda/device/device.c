@@ -45,8 +45,10 @@ static enum osp_status move(struct backend *be, void *dst, const void *src, size
     struct gpu *gpu = gpu_select(be);
     enum osp_status st;
 
+    if (gpu->nccl != NULL) /* a copy to pageable memory blocks behind a step of a lost rank */
+        TRY(gpu_stream_wait(gpu, what));
     TRY(gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDefault, gpu->stream), what));
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
+    TRY(gpu_stream_wait(gpu, what));
 out:
     return st;
 }
@@ -307,6 +309,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(select_arch(gpu));
     TRY(select_kernels(gpu));
     TRY(select_rows(gpu));
+    gpu->exchange_asked = exchange_backend_asked(&gpu->limits.device_options);
     gpu->limits.device_options = (struct device_options){0}; /* borrowed until here */
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking),
                   "creating a stream"));

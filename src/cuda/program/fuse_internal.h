@@ -98,6 +98,12 @@ static inline bool is_exchanged(const struct fuse *f, int i)
            op_at(f, i)->exchange != EXCHANGE_NONE;
 }
 
+/* Whether NCCL gathers their numbers, between kernels. */
+static inline bool is_gathered(const struct fuse *f, int i)
+{
+    return f->in->is_gathered && is_exchanged(f, i);
+}
+
 /* fuse_ranks.c: the launches after those of op i, if it is exchanged. h: its output, of which the
  * first n_integer rows are integers in these units of the columns. */
 void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer, const float *unit);

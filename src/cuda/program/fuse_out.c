@@ -147,7 +147,7 @@ static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
     }
     if (has_router && is_by_columns(f, router)) {
         if (is_plain_norm(residual) && router->br.layout != LAYOUT_PACKED && is_fused_batch(f) &&
-            takes_experts(f, i + 3, i + 2)) {
+            takes_experts(f, i + 3, i + 2) && !is_gathered(f, i)) {
             launch_out_router(f, i, a, residual, router);
             return 3;
         }
