@@ -124,7 +124,7 @@ static const struct option_row OPTIONS[] = {
         T, target_itl_ms, "target-itl", NULL, 1, OSP_TARGET_ITL_MS_MAX, "MS",
         "longest time between two tokens of an answer, in ms, that is planned while other "
         "prompts are computed; more gives more throughput (default: 100, or four times a decode "
-        "step if that is longer)"),
+        "step if that is longer; on a GPU up to 250 while many prompts wait)"),
     TEXT_ROW(T, kv_events, "kv-events-config", NULL, "JSON",
              "publish over ZeroMQ which blocks of the prefix cache come and go, for routers: "
              "{\"enable_kv_cache_events\": true, \"endpoint\": \"tcp://*:5557\", "
