@@ -383,6 +383,8 @@ static void *gather_alone(void *at)
     wait_for_all(r);
     note(r, nccl_run(r->nccl, &c, NULL));
     wait_for_all(r);
+    if (nccl_run(r->nccl, &c, NULL) != OSP_EDEVICE || strcmp(fail_message(), r->message) != 0)
+        abort(); /* a failure stays */
     nccl_close(r->nccl);
     return NULL;
 }

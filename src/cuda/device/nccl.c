@@ -95,9 +95,12 @@ static enum osp_status settle(struct nccl *n, int result, const char *what)
         int status = NCCL_IN_PROGRESS;
 
         TRY(check_ranks(n));
-        if (clock_ns() > end_ns)
-            return fail(OSP_EDEVICE, "cuda: NCCL: %s: other ranks did not do the same within %d s",
-                        what, EXCHANGE_WAIT_MS / 1000);
+        if (clock_ns() > end_ns) {
+            snprintf(n->error, sizeof(n->error),
+                     "cuda: NCCL: %s: other ranks did not do the same within %d s", what,
+                     EXCHANGE_WAIT_MS / 1000);
+            return fail(OSP_EDEVICE, "%s", n->error);
+        }
         (void)sched_yield();
         result = library.ncclCommGetAsyncError(n->comm, &status);
         if (result == NCCL_SUCCESS)

@@ -27,7 +27,8 @@ CHECKED enum osp_status nccl_open(struct nccl **out, struct exchange *x);
  * collectives must have been destroyed. Accepts NULL. */
 void nccl_close(struct nccl *n);
 
-/* Appends the collective to the stream, which may be one that is being captured. */
+/* Appends the collective to the stream, which may be one that is being captured. After a failure of
+ * NCCL every call fails, with the same message. */
 CHECKED enum osp_status nccl_run(struct nccl *n, const struct collective *c, void *stream);
 /* OSP_EDEVICE: the connection to a rank is lost. */
 CHECKED enum osp_status nccl_check(const struct nccl *n);

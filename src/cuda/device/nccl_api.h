@@ -1,5 +1,5 @@
-/* The part of NCCL's interface that is used, declared here so that a build needs no NCCL: numbers and
- * layouts of its header since version 2.18. */
+/* The part of NCCL that is used, declared here so that a build needs no NCCL: numbers and layouts
+ * of its header since version 2.18. */
 #ifndef CUDA_DEVICE_NCCL_API_H
 #define CUDA_DEVICE_NCCL_API_H
 

@@ -130,7 +130,12 @@ enum osp_status gpu_collective(struct gpu *gpu, const struct collective *c)
     enum osp_status st;
 
     TRY(check_ranks(gpu));
-    TRY(nccl_run(gpu->nccl, c, gpu->stream));
+    st = nccl_run(gpu->nccl, c, gpu->stream);
+    if (st == OSP_OK)
+        return OSP_OK;
+    gpu->has_lost_ranks = true;
+    TRY(await_fault(gpu));
+    return nccl_run(gpu->nccl, c, gpu->stream); /* its message again */
 out:
     return st;
 }
