@@ -88,7 +88,8 @@ static double median(double *values, int n)
 }
 
 /* Runs are queued one behind the other: the next one starts before the one before is read. */
-static void measure(struct model *m, enum measured p, const struct batch *b, double *us, double *gap)
+static void measure(struct model *m, enum measured p, const struct batch *b, double *us,
+                    double *gap)
 {
     double times[RUNS], gaps[RUNS];
     uint64_t ticket, next, end_ns = 0;
