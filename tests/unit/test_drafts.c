@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "draft_server.h"
 #include "engine/draft/draft_control.h"
 #include "engine/draft/drafter.h"
 #include "engine/draft/ngram.h"
@@ -346,7 +347,7 @@ static void test_following_costs_its_share(void **state)
 
     (void)state;
     for (int request = 0; request < 500; request++) {
-        const bool is_followed = draft_control_may_follow(&c);
+        const bool is_followed = draft_control_begins_following(&c, 100, 100);
 
         n_followed += is_followed;
         for (int i = 0; i < 100; i++) {
@@ -371,30 +372,13 @@ static void test_following_that_pays(void **state)
     for (int i = 0; i < 2000; i++) {
         draft_control_step(&c, &paying);
         draft_control_follow(&c, 1, paying.ns, 2e5);
-        assert_true(i < 8 || draft_control_may_follow(&c));
+        assert_true(i < 8 || c.head_ns >= 0);
     }
 }
 
 /* ---- a server with a draft head ---- */
 
-/* Times by the number of rows, between which they are linear. */
-struct curve_point {
-    int n_rows;
-    double us;
-};
-
-/* A server with a draft head, as engine/core/drafts.c runs it. */
-struct server {
-    const char *name;
-    struct curve_point steps[10]; /* rising; n_rows = 0 ends them */
-    double first_us, later_us;    /* passes of the head */
-    double wait_us;               /* of the device for the host, in a step that is not sent ahead */
-    double taps_us, copy_us;      /* following a step, and each request of it */
-    double hidden_us;             /* likewise, each request: not reported to the controller */
-    double graph_us;              /* the first step of a number of rows, the first passes */
-};
-
-enum { N_SERVERS = 3, DRAFTS_OF_SERVER = 8, SERVER_STREAMS = 64 };
+enum { N_SERVERS = 3, N_SEEDS = 16 };
 static const struct server SERVERS[N_SERVERS] = {
     {.name = "H200",
      .steps = {{1, 1290},
@@ -410,7 +394,10 @@ static const struct server SERVERS[N_SERVERS] = {
      .wait_us = 50,
      .taps_us = 10,
      .copy_us = 4,
-     .graph_us = 20000},
+     .graph_us = 20000,
+     .noise = 0.06,
+     .prompt_us = 5000,
+     .follow_us = 500},
     {.name = "H100",
      .steps = {{1, 1520},
                {2, 2450},
@@ -426,220 +413,35 @@ static const struct server SERVERS[N_SERVERS] = {
      .taps_us = 10,
      .copy_us = 4,
      .hidden_us = 12,
-     .graph_us = 20000},
+     .graph_us = 20000,
+     .noise = 0.06,
+     .prompt_us = 5000,
+     .follow_us = 500},
     {.name = "CPU",
      .steps = {{1, 600}, {2, 1100}, {64, 32100}, {192, 96100}},
      .first_us = 100,
      .later_us = 100,
      .taps_us = 2,
      .copy_us = 2,
-     .graph_us = 0},
+     .noise = 0.06,
+     .prompt_us = 5000,
+     .follow_us = 500},
 };
 
-static double curve_us(const struct server *s, int n_rows)
+/* P for every draft. */
+static double best_constant(const struct server *s, double p)
 {
-    int i = 0;
+    double right[DRAFTS_OF_SERVER];
 
-    while (s->steps[i + 1].n_rows > 0 && s->steps[i + 1].n_rows < n_rows)
-        i++;
-    return s->steps[i].us + (s->steps[i + 1].us - s->steps[i].us) * (n_rows - s->steps[i].n_rows) /
-                                (s->steps[i + 1].n_rows - s->steps[i].n_rows);
+    for (int i = 0; i < DRAFTS_OF_SERVER; i++)
+        right[i] = p;
+    return best_fixed(s, right);
 }
 
-struct stream {
-    struct draft_acceptance acceptance;
-    int n_tokens, guessed_at, paid_at, n_probes;
-    bool is_followed;
-};
-
-struct served {
-    const struct server *s;
-    struct draft_control control;
-    struct draft_acceptance acceptance; /* of all requests */
-    struct stream streams[SERVER_STREAMS];
-    bool is_built[256], has_guessed;
-    double other_us; /* of following the step before */
-    double us, graphs_us;
-    int64_t n_tokens, n_drafts, n_steps;
-    uint64_t seed, n_random;
-};
-
-static double draw(struct served *v)
+static double serve_constant(struct served *v, int n_seqs, int n_tokens, double p)
 {
-    return rng_uniform(v->seed, v->n_random++, 3);
+    return serve(v, n_seqs, n_tokens, &(struct profile){.p = p});
 }
-
-static double noise(struct served *v)
-{
-    return 1 + 0.06 * (draw(v) - 0.5);
-}
-
-/* What following a step takes beside it, and what is reported of it. */
-static void follow_step(struct served *v, int n_seqs, double step_us, double *hidden_us)
-{
-    double us = 0;
-    int n = 0;
-
-    for (int i = 0; i < n_seqs; i++)
-        n += v->streams[i].is_followed;
-    if (n > 0)
-        us = v->s->taps_us + n * v->s->copy_us;
-    v->other_us = draft_control_follow_ns(&v->control, step_us * 1e3, us * 1e3) * 1e-3;
-    *hidden_us = n * v->s->hidden_us;
-}
-
-/* New requests in all streams: a step of their prompts, and the head's pass over it. */
-static void begin_requests(struct served *v, int n_seqs)
-{
-    const double step_us = 5000, pass_us = 500;
-    bool is_followed = false;
-
-    for (int i = 0; i < n_seqs; i++) {
-        v->streams[i] = (struct stream){.acceptance = draft_acceptance_begin(&v->acceptance),
-                                        .is_followed = draft_control_may_follow(&v->control)};
-        is_followed = is_followed || v->streams[i].is_followed;
-    }
-    draft_control_follow(&v->control, 0, (step_us + v->other_us) * 1e3, v->other_us * 1e3);
-    v->us += step_us + (is_followed ? pass_us : 0);
-    v->other_us = 0;
-    if (is_followed)
-        v->other_us =
-            draft_control_follow_ns(&v->control, step_us * 1e3,
-                                    (pass_us + (v->has_guessed ? 0 : v->s->graph_us)) * 1e3) *
-            1e-3;
-}
-
-/* One draft after the other until one is wrong; at most n_known are seen. Returns those right. */
-static int compare_drafts(struct served *v, struct stream *r, double p, int n_known)
-{
-    for (int i = 0; i < n_known; i++) {
-        const bool is_right = draw(v) < p;
-
-        draft_acceptance_add(&r->acceptance, is_right, 1.0 / 16);
-        draft_acceptance_add(&v->acceptance, is_right, 1.0 / 64);
-        if (!is_right)
-            return i;
-    }
-    return n_known;
-}
-
-/* Verifies n drafts of a stream, of n_guessed guesses; a guess that no step verifies is compared
- * with one token only. */
-static int verify(struct served *v, struct stream *r, double p, int n, int n_guessed)
-{
-    const int n_right = compare_drafts(v, r, p, n > 0 ? n : n_guessed > 0);
-
-    r->n_tokens += n > 0 ? 1 + n_right : 1;
-    if (n_guessed > 0)
-        r->guessed_at = r->n_tokens;
-    if (n > 0)
-        r->paid_at = r->n_tokens;
-    if (r->is_followed && !draft_control_keeps_following(&v->control, r->n_tokens - r->paid_at))
-        r->is_followed = false;
-    return n > 0 ? n_right : 0;
-}
-
-/* Chooses drafts; guesses[i] are made, of which list[i].n are verified. */
-static int choose_drafts(struct served *v, int n_seqs, struct draft_candidate *list, int *guesses,
-                         int *n_passes)
-{
-    const double pass_us[2] = {v->has_guessed ? v->s->first_us : 0,
-                               v->has_guessed ? v->s->later_us : 0};
-    int n;
-
-    for (int i = 0; i < n_seqs; i++)
-        list[i] =
-            (struct draft_candidate){.acceptance = v->streams[i].acceptance.mean,
-                                     .n_max = v->streams[i].is_followed ? DRAFTS_OF_SERVER : 0,
-                                     .first_ns = pass_us[0] * 1e3,
-                                     .next_ns = pass_us[1] * 1e3};
-    n = draft_control_choose(&v->control, list, n_seqs, n_seqs, 128);
-    *n_passes = 0;
-    for (int i = 0; i < n_seqs; i++) {
-        struct stream *r = &v->streams[i];
-
-        guesses[i] = list[i].n;
-        if (list[i].n == 0 && r->is_followed &&
-            draft_control_wants_probe(&v->control, r->n_tokens - r->guessed_at, r->n_probes)) {
-            guesses[i] = 1;
-            r->n_probes++;
-        }
-        *n_passes = guesses[i] > *n_passes ? guesses[i] : *n_passes;
-    }
-    return n;
-}
-
-static void serve_step(struct served *v, int n_seqs, double p)
-{
-    struct draft_candidate list[SERVER_STREAMS];
-    int guesses[SERVER_STREAMS];
-    struct draft_step done = {.n_seqs = n_seqs};
-    const double other_us = v->other_us;
-    double hidden_us, guess_us = 0, graph_us = 0, rows_us;
-
-    done.n_draft_rows = choose_drafts(v, n_seqs, list, guesses, &done.n_passes);
-    if (done.n_passes > 0)
-        guess_us = v->s->first_us + (done.n_passes - 1) * v->s->later_us;
-    if (done.n_passes > 0 && !v->has_guessed) {
-        guess_us += v->s->graph_us;
-        v->graphs_us += v->s->graph_us;
-        v->has_guessed = true;
-    }
-    if (!v->is_built[n_seqs + done.n_draft_rows])
-        graph_us = v->s->graph_us;
-    v->is_built[n_seqs + done.n_draft_rows] = true;
-    v->graphs_us += graph_us;
-    rows_us = curve_us(v->s, n_seqs + done.n_draft_rows) * noise(v) + graph_us +
-              (done.n_passes > 0 ? v->s->wait_us : 0);
-    follow_step(v, n_seqs, rows_us, &hidden_us);
-    done.guess_ns = guess_us * 1e3;
-    done.other_ns = other_us * 1e3;
-    done.ns = (rows_us + guess_us + other_us + hidden_us) * 1e3;
-    for (int i = 0; i < n_seqs; i++)
-        done.n_accepted += verify(v, &v->streams[i], p, list[i].n, guesses[i]);
-    draft_control_follow(&v->control, n_seqs, done.ns, done.other_ns);
-    draft_control_step(&v->control, &done);
-    v->us += done.ns * 1e-3;
-    v->n_tokens += n_seqs + done.n_accepted;
-    v->n_drafts += done.n_draft_rows;
-    v->n_steps++;
-}
-
-static struct served new_server(const struct server *s, uint64_t seed)
-{
-    return (struct served){.s = s, .acceptance = {.mean = 0.7}, .seed = seed};
-}
-
-/* Steps until each stream has got n_tokens more in the mean. Tokens a second in relation to no
- * drafts, without what graphs took to build. */
-static double serve(struct served *v, int n_seqs, int n_tokens, double p)
-{
-    const double us = v->us - v->graphs_us;
-    const int64_t n = v->n_tokens;
-
-    while (v->n_tokens - n < (int64_t)n_seqs * n_tokens)
-        serve_step(v, n_seqs, p);
-    return (double)(v->n_tokens - n) / (v->us - v->graphs_us - us) * curve_us(v->s, n_seqs) /
-           n_seqs;
-}
-
-/* The best fixed number of drafts, if acceptance is known. */
-static double best_fixed(const struct server *s, double p)
-{
-    double best = 1, tokens = 1;
-
-    for (int k = 1; k <= DRAFTS_OF_SERVER; k++) {
-        const double us = curve_us(s, 1 + k) + s->first_us + (k - 1) * s->later_us + s->wait_us +
-                          s->taps_us + s->copy_us + s->hidden_us;
-
-        tokens += pow(p, k);
-        if (tokens * s->steps[0].us / us > best)
-            best = tokens * s->steps[0].us / us;
-    }
-    return best;
-}
-
-enum { N_SEEDS = 16 };
 
 /* The first request of a new server: after 256 tokens, drafts that pay are taken, about as many as
  * are best; the next requests have them from their start. */
@@ -650,17 +452,17 @@ static void test_a_head_that_is_right_is_used_soon(void **state)
     (void)state;
     for (int i = 0; i < N_SERVERS; i++)
         for (size_t r = 0; r < 4; r++) {
-            const double best = best_fixed(&SERVERS[i], right[r]);
+            const double best = best_constant(&SERVERS[i], right[r]);
             double first = 0, later = 0;
 
             for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
                 struct served v = new_server(&SERVERS[i], seed);
 
-                begin_requests(&v, 1);
-                (void)serve(&v, 1, 256, right[r]);
-                first += serve(&v, 1, 256, right[r]) / N_SEEDS;
-                begin_requests(&v, 1);
-                later += serve(&v, 1, 512, right[r]) / N_SEEDS;
+                begin_requests(&v, 1, PROMPT_ROWS);
+                (void)serve_constant(&v, 1, 256, right[r]);
+                first += serve_constant(&v, 1, 256, right[r]) / N_SEEDS;
+                begin_requests(&v, 1, PROMPT_ROWS);
+                later += serve_constant(&v, 1, 512, right[r]) / N_SEEDS;
             }
             if (first < 0.95 * best || later < 0.95 * best)
                 fail_msg("%s, %g right: the best is %g; after 256 tokens %g, next request %g",
@@ -682,8 +484,8 @@ static void test_a_head_that_is_wrong_costs_little(void **state)
                 struct served v = new_server(&SERVERS[i], seed);
 
                 for (int request = 0; request < 4; request++) {
-                    begin_requests(&v, seqs[s]);
-                    speed[request] += serve(&v, seqs[s], 256, 0) / N_SEEDS;
+                    begin_requests(&v, seqs[s], PROMPT_ROWS);
+                    speed[request] += serve_constant(&v, seqs[s], 256, 0) / N_SEEDS;
                 }
             }
             for (int request = 0; request < 4; request++)
@@ -698,25 +500,78 @@ static void test_acceptance_changes(void **state)
 {
     (void)state;
     for (int i = 0; i < N_SERVERS; i++) {
-        const double best = best_fixed(&SERVERS[i], 0.9);
+        const double best = best_constant(&SERVERS[i], 0.9);
         double wrong = 0, right = 0, again = 0;
 
         for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
             struct served v = new_server(&SERVERS[i], seed);
 
-            begin_requests(&v, 1);
-            (void)serve(&v, 1, 512, 0.9);
-            wrong += serve(&v, 1, 512, 0) / N_SEEDS;
-            begin_requests(&v, 1);
-            (void)serve(&v, 1, 96, 0);
-            (void)serve(&v, 1, 192, 0.9);
-            right += serve(&v, 1, 256, 0.9) / N_SEEDS;
-            again += serve(&v, 1, 512, 0) / N_SEEDS;
+            begin_requests(&v, 1, PROMPT_ROWS);
+            (void)serve_constant(&v, 1, 512, 0.9);
+            wrong += serve_constant(&v, 1, 512, 0) / N_SEEDS;
+            begin_requests(&v, 1, PROMPT_ROWS);
+            (void)serve_constant(&v, 1, 96, 0);
+            (void)serve_constant(&v, 1, 192, 0.9);
+            right += serve_constant(&v, 1, 256, 0.9) / N_SEEDS;
+            again += serve_constant(&v, 1, 512, 0) / N_SEEDS;
         }
         if (wrong < 0.95 || again < 0.95 || right < 0.85 * best)
             fail_msg("%s: wrong %g, right %g of %g, wrong again %g", SERVERS[i].name, wrong, right,
                      best, again);
     }
+}
+
+/* osprey-nano and its head on two threads of a CPU: a followed prompt takes a fifth longer, the
+ * first step behind it half as long again, and other processes run on both CPUs. */
+static const struct server NANO = {.name = "nano",
+                                   .steps = {{1, 720}, {2, 1250}, {4, 1950}, {64, 30000}},
+                                   .first_us = 230,
+                                   .later_us = 225,
+                                   .taps_us = 1,
+                                   .copy_us = 1,
+                                   .noise = 0.1,
+                                   .cold = 0.6,
+                                   .prompt_row_us = 400,
+                                   .follow_row_us = 80};
+
+/* Prompts of seven kinds, as in its held-out prompts, of which the longest would never pay. */
+static double serve_prompts(struct served *v, int n_rounds, double p)
+{
+    static const struct {
+        int n_rows, n_tokens;
+    } kinds[] = {{70, 38}, {70, 64}, {220, 44}, {1200, 59}, {170, 81}, {280, 45}, {75, 38}};
+
+    for (int i = 0; i < n_rounds * 7; i++) {
+        begin_requests(v, 1, kinds[i % 7].n_rows);
+        (void)serve_constant(v, 1, kinds[i % 7].n_tokens, p);
+    }
+    return v->plain_us / (v->us - v->graphs_us);
+}
+
+static void test_a_small_head_on_a_cpu(void **state)
+{
+    static const double right[] = {0, 0.7, 0.95};
+    static const double late_every_us[] = {0, 8000};
+
+    (void)state;
+    for (size_t late = 0; late < 2; late++)
+        for (size_t r = 0; r < 3; r++) {
+            struct server s = NANO;
+            double speed = 0;
+
+            s.late_us = 3000;
+            s.late_every_us = late_every_us[late];
+            s.drift = late > 0 ? 0.8 : 0;
+            s.drift_every_us = 3e5;
+            for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+                struct served v = new_server(&s, seed);
+
+                speed += serve_prompts(&v, 12, right[r]) / N_SEEDS;
+            }
+            if (speed < 0.98)
+                fail_msg("nano, %g right, late every %g us: %g", right[r], late_every_us[late],
+                         speed);
+        }
 }
 
 UNIT_MAIN(cmocka_unit_test(test_index_finds_the_longest_match),
@@ -732,4 +587,4 @@ UNIT_MAIN(cmocka_unit_test(test_index_finds_the_longest_match),
           cmocka_unit_test(test_following_that_pays),
           cmocka_unit_test(test_a_head_that_is_right_is_used_soon),
           cmocka_unit_test(test_a_head_that_is_wrong_costs_little),
-          cmocka_unit_test(test_acceptance_changes))
+          cmocka_unit_test(test_acceptance_changes), cmocka_unit_test(test_a_small_head_on_a_cpu))

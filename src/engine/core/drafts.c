@@ -418,7 +418,10 @@ static bool is_followed(struct osp_engine *e, const struct step_chunk *chunk)
     d = &((struct osp_request *)chunk->seq->owner)->drafts;
     if (d->has_model && !d->is_decided) {
         d->is_decided = true;
-        d->is_followed = e->drafts.options.always || draft_control_may_follow(&e->drafts.control);
+        d->is_followed =
+            e->drafts.options.always ||
+            draft_control_begins_following(&e->drafts.control, chunk->seq->n_prompt - chunk->first,
+                                           chunk->seq->n_tokens_max - chunk->seq->n_tokens);
         d->paid_at = chunk->seq->n_tokens;
     }
     return d->is_followed;
@@ -477,12 +480,37 @@ enum osp_status drafts_keep_ahead(struct osp_engine *e)
     return draft_model_keep_ahead(e->drafts.model, plan, e->drafts.progress);
 }
 
+/* For a head that reads the last layer, a prefill step computes this layer for all its rows, not
+ * only for those that are sampled. */
+static double rows_of_last_layer_ns(struct osp_engine *e, const struct step_plan *plan)
+{
+    if (plan->n_prefill_rows == 0 || e->drafts.model == NULL || !drafts_follow(e, plan) ||
+        !model_draft_reads_last_layer(e->model->model))
+        return 0;
+    return (double)e->step_ns / model_config(e->model->model)->n_layers;
+}
+
+/* Prefill rows that the head follows. */
+static int n_prompt_rows(struct osp_engine *e, const struct step_plan *plan)
+{
+    int n = 0;
+
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *c = &plan->chunks[i];
+
+        if (is_followed(e, c) && c->first < c->seq->n_prompt)
+            n += c->n_rows;
+    }
+    return n;
+}
+
 /* The draft head follows the target. */
 static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan)
 {
     struct engine_drafts *d = &e->drafts;
     const bool is_sent = sched_has_sent(e->sched);
     const uint64_t begin_ns = clock_ns();
+    const int n_rows = n_prompt_rows(e, plan);
     double queued_ns, ns;
     enum osp_status st;
 
@@ -496,7 +524,10 @@ static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan
     TRY(draft_model_follow(d->model, plan, d->progress, is_sent, &queued_ns));
     /* The device does not wait for the host while it has the next step. */
     ns = queued_ns + (is_sent ? 0 : (double)(clock_ns() - begin_ns));
-    d->other_ns += (uint64_t)draft_control_follow_ns(&d->control, (double)e->step_ns, ns);
+    ns = draft_control_follow_ns(&d->control, (double)e->step_ns, ns);
+    d->other_ns += (uint64_t)ns;
+    if (n_rows > 0)
+        draft_control_prompt(&d->control, n_rows, ns + rows_of_last_layer_ns(e, plan));
 out:
     return st;
 }
@@ -544,18 +575,10 @@ static void observe_chunk(struct osp_engine *e, const struct step_chunk *chunk)
         d->paid_at = q->n_tokens;
     if (d->is_followed)
         stop_following(e, d, q);
-    if (q->state != SEQ_ENDED)
+    if (q->state == SEQ_ENDED)
+        draft_control_answer(&e->drafts.control, q->n_tokens - q->n_prompt);
+    else
         keep_up(e, r);
-}
-
-/* For a head that reads the last layer, a prefill step computes this layer for all its rows, not
- * only for those that are sampled. */
-static double rows_of_last_layer_ns(struct osp_engine *e, const struct step_plan *plan)
-{
-    if (plan->n_prefill_rows == 0 || e->drafts.model == NULL || !drafts_follow(e, plan) ||
-        !model_draft_reads_last_layer(e->model->model))
-        return 0;
-    return (double)e->step_ns / model_config(e->model->model)->n_layers;
 }
 
 /* The interval between the results of two steps: with drafts the device waits for the host. */

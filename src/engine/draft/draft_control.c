@@ -11,6 +11,7 @@ static const int64_t STEPS_KNOWN = 4096; /* a class not measured for so many ste
 static const double TRY_GAIN_MIN = 0.1;  /* tokens, of all, that a trial must promise */
 static const double TRY_COST_SHARE = 0.4;   /* of what its last row may cost */
 static const double CHOICE_GAIN_MIN = 1.04; /* below it: noise of the measured times */
+static const double SURE_GAIN = 1.2;        /* measured as seldom as possible */
 static const double PROBABILITY_MIN = 0.02; /* of a draft that is considered */
 static const double FIRST_BALANCE_STEPS = 3, FIRST_HEAD_STEPS = 1; /* credit of a new engine */
 static const double RISK_STEPS = 1; /* beyond the balance: what a step may lose */
@@ -22,18 +23,27 @@ static const double OPTIMISM = 0.15, OPTIMISM_STEPS = 4, HOPELESS = 0.4, HOPE_MA
 static const double PROBE_DEBT_STEPS = 2;
 static const double HEAD_LOSS_STEPS = 1;      /* that losses of drafts may take from following */
 static const double FIRST_PASS_SHARE = 0.125; /* of a step: what a head's first passes count for */
-static const double FIRST_FOLLOW_SHARE = 1.0 / 16;
+/* Of a step: following that takes more than the first share may build graphs, and counts for the
+ * second one. */
+static const double LIKELY_FOLLOW_SHARE = 0.25, FIRST_FOLLOW_SHARE = 1.0 / 16;
 static const double EXCESS_WEIGHT = 1.0 / 32; /* of a step in the time of following */
-static const int64_t CLEAN_STEPS = 1024; /* a step without followed requests is compared with */
+static const int64_t CLEAN_STEPS = 1024;    /* a step without followed requests is compared with */
+static const double PROMPT_WEIGHT = 0.25;   /* of a step in the time of a followed prompt's row */
+static const double GAIN_WEIGHT = 1.0 / 64; /* of a step in the gain of a followed token */
+static const double ANSWER_WEIGHT = 1.0 / 16; /* of an answer in the mean length */
 enum {
-    BASELINE_STEPS =
-        128,           /* after so many steps with drafts one without measures the others' gain */
-    FIRST_GUESSES = 4, /* chains that may build graphs */
-    FIRST_FOLLOWS = 4, /* likewise, of following */
-    PROBE_TOKENS = 32, /* between two looks at drafts that are not verified; */
+    /* After so many steps with drafts some without measure the gain of the others: the first one
+     * has waited for the host, or finds other data in the caches. */
+    BASELINE_STEPS_MIN = 16,
+    BASELINE_STEPS_MAX = 128,
+    PLAIN_STEPS = 2,
+    FIRST_GUESSES = 4,      /* chains that may build graphs */
+    FIRST_FOLLOWS = 4,      /* likewise, of following */
+    PROBE_TOKENS = 32,      /* between two looks at drafts that are not verified; */
     FIRST_PROBE_TOKENS = 8, /* doubled from this one on */
     BEGIN_MAX = 6,          /* observations that others' acceptance counts for in a new request */
-    UNPAID_TOKENS = 64      /* without verified drafts: the request's share of following is lost */
+    UNPAID_TOKENS = 64,     /* without verified drafts: the request's share of following is lost */
+    GAIN_STEPS = 32         /* of followed requests, after which their gain is known */
 };
 
 static int class_of(int n_rows)
@@ -75,7 +85,8 @@ double draft_control_cost_ns(const struct draft_control *c, int n_rows)
 static void add_cost(struct draft_control *c, int n_rows, double ns)
 {
     struct step_cost *cost = &c->costs[class_of(n_rows)];
-    const double weight = cost->n <= 1 ? 1 : NEWEST_WEIGHT;
+    const double of_mean = cost->n <= 1 ? 1 : 1.0 / (double)cost->n;
+    const double weight = of_mean > NEWEST_WEIGHT ? of_mean : NEWEST_WEIGHT;
 
     if (cost->n > 1 && ns > OUTLIER_FACTOR * cost->ns)
         ns = OUTLIER_FACTOR * cost->ns;
@@ -190,11 +201,14 @@ static void note_following(struct draft_control *c, const struct draft_step *ste
 /* A few steps' time, once, so that the first requests show whether drafts pay. */
 static void give_credit(struct draft_control *c, double base_ns)
 {
+    double credit_ns;
+
     if (c->is_begun || base_ns == 0)
         return;
     c->is_begun = true;
-    c->balance_ns += FIRST_BALANCE_STEPS * base_ns;
     c->head_ns += FIRST_HEAD_STEPS * base_ns;
+    credit_ns = FIRST_BALANCE_STEPS * base_ns + (c->head_ns < 0 ? c->head_ns : 0);
+    c->balance_ns += credit_ns > 0 ? credit_ns : 0;
 }
 
 /* Losses of drafts are bounded by the other balance: they bring this one down to least_ns only. */
@@ -207,14 +221,44 @@ static void add_to_head(struct draft_control *c, double gain_ns, double least_ns
         c->head_ns = floor_ns;
 }
 
+/* Counts the steps with and without drafts. Returns whether the step's time is that of such steps
+ * in a row: behind prefill rows the caches have other data (a CPU's step of one row takes half as
+ * long again), and behind drafts the device waits for the host. */
+static bool is_steady(struct draft_control *c, const struct draft_step *step)
+{
+    const bool is_behind_prefill = c->is_behind_prefill;
+
+    c->is_behind_prefill = false;
+    if (step->n_draft_rows > 0) {
+        c->n_drafted++;
+        c->n_plain = 0;
+        return !is_behind_prefill;
+    }
+    c->n_plain++;
+    if (c->n_plain >= PLAIN_STEPS)
+        c->n_drafted = 0;
+    return !is_behind_prefill && c->n_plain >= PLAIN_STEPS;
+}
+
+/* What following gains for each token of a followed request, its prompt left out. */
+static void note_gain(struct draft_control *c, const struct draft_step *step, double gain_ns)
+{
+    const double ns = (gain_ns - step->other_ns) / (step->n_seqs + step->n_accepted);
+    const double weight = 1.0 / (c->n_gains + 1);
+
+    c->token_gain_ns += (weight > GAIN_WEIGHT ? weight : GAIN_WEIGHT) * (ns - c->token_gain_ns);
+    c->n_gains += weight > GAIN_WEIGHT;
+}
+
 void draft_control_step(struct draft_control *c, const struct draft_step *step)
 {
-    double gain_ns;
+    double gain_ns = 0;
 
     c->n_steps++;
-    c->n_in_row = step->n_draft_rows > 0 ? c->n_in_row + 1 : 0;
-    note_following(c, step);
-    add_cost(c, step->n_seqs + step->n_draft_rows, own_ns(c, step));
+    if (is_steady(c, step)) {
+        note_following(c, step);
+        add_cost(c, step->n_seqs + step->n_draft_rows, own_ns(c, step));
+    }
     c->base_ns = baseline_ns(c, step->n_seqs);
     give_credit(c, baseline_ns(c, step->n_seqs));
     c->balance_ns += DRAFT_LOSS_SHARE * step->ns;
@@ -224,27 +268,43 @@ void draft_control_step(struct draft_control *c, const struct draft_step *step)
         if (step->guess_ns > 0)
             add_to_head(c, gain_ns, -HEAD_LOSS_STEPS * baseline_ns(c, step->n_seqs));
     }
+    if (step->guess_ns > 0 || step->other_ns > 0)
+        note_gain(c, step, gain_ns);
     if (c->balance_ns > BALANCE_STEPS_MAX * step->ns)
         c->balance_ns = BALANCE_STEPS_MAX * step->ns;
 }
 
 void draft_control_follow(struct draft_control *c, int n_seqs, double ns, double other_ns)
 {
+    c->is_behind_prefill = c->is_behind_prefill || n_seqs == 0;
     if (other_ns > 0 && n_seqs > 0)
         other_ns += excess_ns(c, n_seqs);
     c->head_ns += DRAFT_FOLLOW_SHARE * ns - other_ns;
     if (c->head_ns > HEAD_NS_MAX)
         c->head_ns = HEAD_NS_MAX;
+    c->trial_ns += DRAFT_FOLLOW_SHARE * ns;
+    if (c->trial_ns > HEAD_NS_MAX)
+        c->trial_ns = HEAD_NS_MAX;
+}
+
+void draft_control_prompt(struct draft_control *c, int n_rows, double ns)
+{
+    const double weight = c->prompt_row_ns == 0 ? 1 : PROMPT_WEIGHT;
+
+    c->prompt_row_ns += weight * (ns / n_rows - c->prompt_row_ns);
+}
+
+void draft_control_answer(struct draft_control *c, int n_tokens)
+{
+    c->answer_tokens += (c->answer_tokens == 0 ? 1 : ANSWER_WEIGHT) * (n_tokens - c->answer_tokens);
 }
 
 double draft_control_follow_ns(struct draft_control *c, double step_ns, double ns)
 {
-    const double most_ns = FIRST_FOLLOW_SHARE * step_ns;
-
-    if (ns <= most_ns || c->n_follows >= FIRST_FOLLOWS)
+    if (ns <= LIKELY_FOLLOW_SHARE * step_ns || c->n_follows >= FIRST_FOLLOWS)
         return ns;
     c->n_follows++;
-    return most_ns;
+    return FIRST_FOLLOW_SHARE * step_ns;
 }
 
 bool draft_control_wants_probe(const struct draft_control *c, int n_tokens, int n_probes)
@@ -256,12 +316,24 @@ bool draft_control_wants_probe(const struct draft_control *c, int n_tokens, int 
 
 bool draft_control_keeps_following(const struct draft_control *c, int n_tokens)
 {
-    return draft_control_may_follow(c) || n_tokens <= UNPAID_TOKENS;
+    return c->head_ns >= 0 || n_tokens <= UNPAID_TOKENS;
 }
 
-bool draft_control_may_follow(const struct draft_control *c)
+bool draft_control_begins_following(struct draft_control *c, int n_rows, int n_tokens_max)
 {
-    return c->head_ns >= 0;
+    const double cost_ns = n_rows * c->prompt_row_ns;
+    const double least_ns = cost_ns < HEAD_NS_MAX ? cost_ns : HEAD_NS_MAX;
+    const double n_tokens =
+        c->answer_tokens > 0 && c->answer_tokens < n_tokens_max ? c->answer_tokens : n_tokens_max;
+
+    if (c->head_ns < 0)
+        return false;
+    if (c->n_gains >= GAIN_STEPS && c->token_gain_ns * n_tokens >= cost_ns)
+        return true;
+    if (c->trial_ns < least_ns)
+        return false;
+    c->trial_ns -= least_ns;
+    return true;
 }
 
 /* ---- the choice ---- */
@@ -389,6 +461,15 @@ static void keep_first(struct draft_candidate *list, int n, int n_rows, double b
     }
 }
 
+/* Drafts that are expected to gain little are compared with steps without the more often. */
+static int baseline_steps(double gain)
+{
+    const double share = (gain - CHOICE_GAIN_MIN) / (SURE_GAIN - CHOICE_GAIN_MIN);
+    const double at = share < 0 ? 0 : share < 1 ? share : 1;
+
+    return BASELINE_STEPS_MIN + (int)(at * (BASELINE_STEPS_MAX - BASELINE_STEPS_MIN));
+}
+
 int draft_control_choose(struct draft_control *c, struct draft_candidate *candidates,
                          int n_candidates, int n_seqs, int n_rows_max)
 {
@@ -398,10 +479,11 @@ int draft_control_choose(struct draft_control *c, struct draft_candidate *candid
 
     for (int i = 0; i < n_candidates; i++)
         candidates[i].n = 0;
-    if (n == 0 || c->n_in_row >= BASELINE_STEPS || base_ns == 0 ||
-        c->balance_ns < -debt_of(candidates, n, base_ns))
+    if (n == 0 || base_ns == 0 || c->balance_ns < -debt_of(candidates, n, base_ns))
         return 0;
     walk(c, candidates, n, &choice, n_seqs, n_rows_max);
+    if (c->n_drafted >= baseline_steps(choice.rate * base_ns / n_seqs))
+        choice.n_rows = 0;
     keep_first(candidates, n, choice.n_rows, bonus_of(c, base_ns));
     return choice.n_rows;
 }

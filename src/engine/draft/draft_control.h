@@ -18,8 +18,10 @@
  *
  * A draft head costs time for every token that it follows, drafts or not. This has a balance of its
  * own, to which every step adds DRAFT_FOLLOW_SHARE of its time, and the gains of the head's drafts:
- * a request is followed only if the balance is not below zero when it begins. What following costs
- * beside the reported times is the difference between steps with and without followed requests. */
+ * a request is followed only if the balance is not below zero when it begins. Its prompt costs the
+ * most, so it is followed if an answer of the usual length is expected to gain that, by the gain of
+ * a token lately; others are tried at the expense of the share alone. What following costs beside
+ * the reported times is the difference between steps with and without followed requests. */
 #ifndef ENGINE_DRAFT_DRAFT_CONTROL_H
 #define ENGINE_DRAFT_DRAFT_CONTROL_H
 
@@ -56,10 +58,17 @@ struct draft_control {
     bool is_begun; /* the first credit was given */
     int n_follows; /* that took much of a step, as the first ones may */
     double balance_ns;
-    double base_ns; /* of the last step: what it takes without drafts */
-    double head_ns; /* the balance of following */
+    double base_ns;       /* of the last step: what it takes without drafts */
+    double head_ns;       /* the balance of following */
+    double trial_ns;      /* for following requests that are not expected to pay */
+    double prompt_row_ns; /* what following a prefill row takes; 0: not known */
+    double token_gain_ns; /* of a followed request, its prompt left out */
+    int n_gains;          /* steps in it, as long as it is a mean */
+    double answer_tokens; /* mean length; 0: not known */
     int64_t n_steps;
-    int n_in_row; /* steps with drafts, one after the other */
+    bool is_behind_prefill; /* the next step */
+    int n_plain;            /* steps without drafts, one after the other */
+    int n_drafted;          /* steps with drafts since there were several plain ones in a row */
 };
 
 /* A decode step without prefill rows has run. */
@@ -77,8 +86,13 @@ void draft_control_step(struct draft_control *c, const struct draft_step *step);
 void draft_control_follow(struct draft_control *c, int n_seqs, double ns, double other_ns);
 /* What following a step of step_ns counts for, if it took ns: the first times count in part. */
 double draft_control_follow_ns(struct draft_control *c, double step_ns, double ns);
-/* Whether the head may follow one more request. */
-bool draft_control_may_follow(const struct draft_control *c);
+/* A prompt's n_rows were followed, which took ns. */
+void draft_control_prompt(struct draft_control *c, int n_rows, double ns);
+/* An answer has ended after n_tokens. */
+void draft_control_answer(struct draft_control *c, int n_tokens);
+/* Whether the head follows a new request with n_rows of prompt, whose answer has at most
+ * n_tokens_max: the answer is expected to gain what the prompt costs, or it is tried. */
+bool draft_control_begins_following(struct draft_control *c, int n_rows, int n_tokens_max);
 
 /* Whether a draft model should guess for a request that verifies nothing, to see whether it would
  * be right: n_tokens after the last guesses, of which n_probes were for that. */
