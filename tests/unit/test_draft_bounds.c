@@ -7,7 +7,7 @@
 
 #include "draft_server.h"
 
-enum { N_SEEDS = 8, FIRST_SEED = 90001, N_GPUS = 3, N_SERVERS = 4, N_REQUESTS = 4 };
+enum { N_SEEDS = 16, FIRST_SEED = 90001, N_GPUS = 3, N_SERVERS = 4, N_REQUESTS = 4 };
 
 /* GPUs: an H200 by its steps of 27 November (docs/drafts.md), one whose rows cost little, one whose
  * many rows do. Then osprey-nano on two threads of a busy CPU. */
@@ -211,7 +211,7 @@ static double best_of(const struct server *s, int n_seqs, double p)
  * evenly as a fixed number is. */
 static void test_drafts_that_pay_get_what_the_best_number_gets(void **state)
 {
-    static const double least[] = {0.95, 0.9, 0.9};
+    static const double least[] = {0.95, 0.9, 0.85};
     const struct profile often = {.p = 0.9};
     int n_failed = 0;
 

@@ -154,7 +154,7 @@ static double gain_of(struct draft_control *c, const struct draft_step *step)
     const struct step_cost *cost = &c->costs[class_of(n_rows)];
     const double likely_ns =
         is_measured(cost) ? cost->ns : estimate_ns(c, step->n_seqs, n_rows, true);
-    const double mean_ns = likely_ns < cost->ns ? likely_ns : cost->ns;
+    const double mean_ns = cost->n > 0 && cost->ns < likely_ns ? cost->ns : likely_ns;
     const double ns = mean_ns < most_ns ? mean_ns : most_ns;
 
     return base_ns * (step->n_seqs + step->n_accepted) / step->n_seqs - ns - fair_guess_ns(c, step);
@@ -226,28 +226,29 @@ static void add_to_head(struct draft_control *c, double gain_ns, double least_ns
  * long again), and behind drafts the device waits for the host. */
 static bool is_steady(struct draft_control *c, const struct draft_step *step)
 {
-    const bool is_behind_prefill = c->is_behind_prefill;
-
-    c->is_behind_prefill = false;
     if (step->n_draft_rows > 0) {
         c->n_drafted++;
         c->n_plain = 0;
-        return !is_behind_prefill;
+        return !c->is_behind_prefill;
     }
     c->n_plain++;
     if (c->n_plain >= PLAIN_STEPS)
         c->n_drafted = 0;
-    return !is_behind_prefill && c->n_plain >= PLAIN_STEPS;
+    return !c->is_behind_prefill && c->n_plain >= PLAIN_STEPS;
 }
 
-/* What following gains for each token of a followed request, its prompt left out. */
+/* What following gains, and the tokens for which it does, without prompts: these are followed in the
+ * step behind them. */
 static void note_gain(struct draft_control *c, const struct draft_step *step, double gain_ns)
 {
-    const double ns = (gain_ns - step->other_ns) / (step->n_seqs + step->n_accepted);
-    const double weight = 1.0 / (c->n_gains + 1);
+    const double of_mean = 1.0 / (c->n_gains + 1);
+    const double weight = of_mean > GAIN_WEIGHT ? of_mean : GAIN_WEIGHT;
 
-    c->token_gain_ns += (weight > GAIN_WEIGHT ? weight : GAIN_WEIGHT) * (ns - c->token_gain_ns);
-    c->n_gains += weight > GAIN_WEIGHT;
+    if (c->is_behind_prefill || (step->guess_ns == 0 && step->other_ns == 0))
+        return;
+    c->gain_ns += weight * (gain_ns - step->other_ns - c->gain_ns);
+    c->gain_tokens += weight * (step->n_seqs + step->n_accepted - c->gain_tokens);
+    c->n_gains += of_mean > GAIN_WEIGHT;
 }
 
 void draft_control_step(struct draft_control *c, const struct draft_step *step)
@@ -268,8 +269,8 @@ void draft_control_step(struct draft_control *c, const struct draft_step *step)
         if (step->guess_ns > 0)
             add_to_head(c, gain_ns, -HEAD_LOSS_STEPS * baseline_ns(c, step->n_seqs));
     }
-    if (step->guess_ns > 0 || step->other_ns > 0)
-        note_gain(c, step, gain_ns);
+    note_gain(c, step, gain_ns);
+    c->is_behind_prefill = false;
     if (c->balance_ns > BALANCE_STEPS_MAX * step->ns)
         c->balance_ns = BALANCE_STEPS_MAX * step->ns;
 }
@@ -321,18 +322,20 @@ bool draft_control_keeps_following(const struct draft_control *c, int n_tokens)
 
 bool draft_control_begins_following(struct draft_control *c, int n_rows, int n_tokens_max)
 {
-    const double cost_ns = n_rows * c->prompt_row_ns;
-    const double least_ns = cost_ns < HEAD_NS_MAX ? cost_ns : HEAD_NS_MAX;
     const double n_tokens =
         c->answer_tokens > 0 && c->answer_tokens < n_tokens_max ? c->answer_tokens : n_tokens_max;
+    const double gain_ns = c->n_gains >= GAIN_STEPS ? c->gain_ns / c->gain_tokens : 0;
+    double cost_ns = n_rows * c->prompt_row_ns;
 
     if (c->head_ns < 0)
         return false;
-    if (c->n_gains >= GAIN_STEPS && c->token_gain_ns * n_tokens >= cost_ns)
+    if (gain_ns > 0 && gain_ns * n_tokens >= cost_ns)
         return true;
-    if (c->trial_ns < least_ns)
+    if (cost_ns > HEAD_NS_MAX)
+        cost_ns = HEAD_NS_MAX;
+    if (c->trial_ns < cost_ns)
         return false;
-    c->trial_ns -= least_ns;
+    c->trial_ns -= cost_ns;
     return true;
 }
 

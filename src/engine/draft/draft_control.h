@@ -62,8 +62,9 @@ struct draft_control {
     double head_ns;       /* the balance of following */
     double trial_ns;      /* for following requests that are not expected to pay */
     double prompt_row_ns; /* what following a prefill row takes; 0: not known */
-    double token_gain_ns; /* of a followed request, its prompt left out */
-    int n_gains;          /* steps in it, as long as it is a mean */
+    /* Of a step with followed requests, their prompts left out. */
+    double gain_ns, gain_tokens;
+    int n_gains;          /* steps in these, as long as they are means */
     double answer_tokens; /* mean length; 0: not known */
     int64_t n_steps;
     bool is_behind_prefill; /* the next step */
