@@ -81,15 +81,17 @@ static inline double draw(struct served *v)
     return rng_uniform(v->seed, v->n_random++, 3);
 }
 
-/* A step's time with noise, and with what other processes take in the mean and in fact. */
+/* A step's time with noise, and with what other processes take. */
 static inline double noisy_us(struct served *v, double us)
 {
     const struct server *s = v->s;
+    double n_late;
 
     us *= 1 + s->noise * (draw(v) - 0.5);
-    if (s->late_every_us > 0 && draw(v) < us / s->late_every_us)
-        us += s->late_us;
-    return us;
+    if (s->late_every_us == 0)
+        return us;
+    n_late = us / s->late_every_us;
+    return us + s->late_us * (floor(n_late) + (draw(v) < n_late - floor(n_late)));
 }
 
 /* How much longer everything takes now. */
