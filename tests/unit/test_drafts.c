@@ -245,7 +245,7 @@ static void test_rejected_drafts_cost_little(void **state)
         for (size_t b = 0; b < 4; b++)
             for (int i = 0; i < N_DEVICES_PLAYED; i++) {
                 struct device d = DEVICES[i].device;
-                const struct outcome o = play(&d, seqs[s], 0, 8, 20000, believed[b]);
+                const struct outcome o = play(&d, seqs[s], 0, 8, 5000, believed[b]);
                 const double relative = speedup(&o, d, seqs[s]);
 
                 if (relative < 0.98)
@@ -280,7 +280,7 @@ static void test_drafts_that_pay_are_taken(void **state)
         for (size_t r = 0; r < 3; r++)
             for (int i = 0; i < N_DEVICES_PLAYED; i++) {
                 struct device d = DEVICES[i].device;
-                const struct outcome o = play(&d, seqs[s], right[r], 8, 20000, right[r]);
+                const struct outcome o = play(&d, seqs[s], right[r], 8, 5000, right[r]);
                 const double have = speedup(&o, d, seqs[s]);
                 const double want = best_speedup(d, seqs[s], right[r], 8);
 
