@@ -186,7 +186,7 @@ UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
 FILTERS   := measure_streams read_messages dequantize print_logits print_draft measure_drafts \
-             measure_head measure_exchange measure_fleet
+             measure_head measure_answers measure_exchange measure_fleet
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
 HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))

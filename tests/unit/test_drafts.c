@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "draft_server.h"
 #include "engine/draft/draft_control.h"
 #include "engine/draft/drafter.h"
 #include "engine/draft/ngram.h"
@@ -346,16 +347,16 @@ static void test_following_costs_its_share(void **state)
 
     (void)state;
     for (int request = 0; request < 500; request++) {
-        const bool is_followed = draft_control_may_follow(&c);
+        const bool is_followed = draft_control_begins_following(&c, 100, 100);
 
         n_followed += is_followed;
         for (int i = 0; i < 100; i++) {
-            draft_control_follow(&c, step_ns, is_followed ? follow_ns : 0);
+            draft_control_follow(&c, 1, step_ns, is_followed ? follow_ns : 0);
             cost_ns += is_followed ? follow_ns : 0;
         }
     }
     assert_true(n_followed > 10 && n_followed < 60);
-    assert_true(cost_ns <= DRAFT_LOSS_SHARE * 500 * 100 * step_ns + 100 * follow_ns);
+    assert_true(cost_ns <= DRAFT_FOLLOW_SHARE * 500 * 100 * step_ns + 100 * follow_ns);
 }
 
 /* Gains of the head's drafts pay for it: every request is followed. */
@@ -370,9 +371,207 @@ static void test_following_that_pays(void **state)
         draft_control_step(&c, &(struct draft_step){.n_seqs = 1, .ns = 1e6});
     for (int i = 0; i < 2000; i++) {
         draft_control_step(&c, &paying);
-        draft_control_follow(&c, paying.ns, 2e5);
-        assert_true(i < 8 || draft_control_may_follow(&c));
+        draft_control_follow(&c, 1, paying.ns, 2e5);
+        assert_true(i < 8 || c.head_ns >= 0);
     }
+}
+
+/* ---- a server with a draft head ---- */
+
+enum { N_SERVERS = 3, N_SEEDS = 16 };
+static const struct server SERVERS[N_SERVERS] = {
+    {.name = "H200",
+     .steps = {{1, 1290},
+               {2, 2010},
+               {3, 2570},
+               {4, 3025},
+               {5, 3755},
+               {8, 5040},
+               {64, 17000},
+               {192, 30000}},
+     .first_us = 178,
+     .later_us = 155,
+     .wait_us = 50,
+     .taps_us = 10,
+     .copy_us = 4,
+     .graph_us = 20000,
+     .noise = 0.06,
+     .prompt_us = 5000,
+     .follow_us = 500},
+    {.name = "H100",
+     .steps = {{1, 1520},
+               {2, 2450},
+               {3, 3250},
+               {4, 3950},
+               {5, 4500},
+               {8, 6000},
+               {64, 20500},
+               {192, 36000}},
+     .first_us = 215,
+     .later_us = 190,
+     .wait_us = 60,
+     .taps_us = 10,
+     .copy_us = 4,
+     .hidden_us = 12,
+     .graph_us = 20000,
+     .noise = 0.06,
+     .prompt_us = 5000,
+     .follow_us = 500},
+    {.name = "CPU",
+     .steps = {{1, 600}, {2, 1100}, {64, 32100}, {192, 96100}},
+     .first_us = 100,
+     .later_us = 100,
+     .taps_us = 2,
+     .copy_us = 2,
+     .noise = 0.06,
+     .prompt_us = 5000,
+     .follow_us = 500},
+};
+
+/* P for every draft. */
+static double best_constant(const struct server *s, double p)
+{
+    double right[DRAFTS_OF_SERVER];
+
+    for (int i = 0; i < DRAFTS_OF_SERVER; i++)
+        right[i] = p;
+    return best_fixed(s, right);
+}
+
+static double serve_constant(struct served *v, int n_seqs, int n_tokens, double p)
+{
+    return serve(v, n_seqs, n_tokens, &(struct profile){.p = p});
+}
+
+/* The first request of a new server: after 256 tokens, drafts that pay are taken, about as many as
+ * are best; the next requests have them from their start. */
+static void test_a_head_that_is_right_is_used_soon(void **state)
+{
+    static const double right[] = {0.9, 0.95, 0.8, 0.7};
+
+    (void)state;
+    for (int i = 0; i < N_SERVERS; i++)
+        for (size_t r = 0; r < 4; r++) {
+            const double best = best_constant(&SERVERS[i], right[r]);
+            double first = 0, later = 0;
+
+            for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+                struct served v = new_server(&SERVERS[i], seed);
+
+                begin_requests(&v, 1, PROMPT_ROWS);
+                (void)serve_constant(&v, 1, 256, right[r]);
+                first += serve_constant(&v, 1, 256, right[r]) / N_SEEDS;
+                begin_requests(&v, 1, PROMPT_ROWS);
+                later += serve_constant(&v, 1, 512, right[r]) / N_SEEDS;
+            }
+            if (first < 0.95 * best || later < 0.95 * best)
+                fail_msg("%s, %g right: the best is %g; after 256 tokens %g, next request %g",
+                         SERVERS[i].name, right[r], best, first, later);
+        }
+}
+
+/* Drafts that are never right, from the first request on, whose prompts are counted. */
+static void test_a_head_that_is_wrong_costs_little(void **state)
+{
+    static const int seqs[] = {1, 8, 64};
+
+    (void)state;
+    for (int i = 0; i < N_SERVERS; i++)
+        for (size_t s = 0; s < 3; s++) {
+            double speed[4] = {0};
+
+            for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+                struct served v = new_server(&SERVERS[i], seed);
+
+                for (int request = 0; request < 4; request++) {
+                    begin_requests(&v, seqs[s], PROMPT_ROWS);
+                    speed[request] += serve_constant(&v, seqs[s], 256, 0) / N_SEEDS;
+                }
+            }
+            for (int request = 0; request < 4; request++)
+                if (speed[request] < 0.98)
+                    fail_msg("%s, %d streams, request %d: %g", SERVERS[i].name, seqs[s], request,
+                             speed[request]);
+        }
+}
+
+/* Within an answer. A head that becomes right late is seen by single guesses only. */
+static void test_acceptance_changes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SERVERS; i++) {
+        const double best = best_constant(&SERVERS[i], 0.9);
+        double wrong = 0, right = 0, again = 0;
+
+        for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+            struct served v = new_server(&SERVERS[i], seed);
+
+            begin_requests(&v, 1, PROMPT_ROWS);
+            (void)serve_constant(&v, 1, 512, 0.9);
+            wrong += serve_constant(&v, 1, 512, 0) / N_SEEDS;
+            begin_requests(&v, 1, PROMPT_ROWS);
+            (void)serve_constant(&v, 1, 96, 0);
+            (void)serve_constant(&v, 1, 192, 0.9);
+            right += serve_constant(&v, 1, 256, 0.9) / N_SEEDS;
+            again += serve_constant(&v, 1, 512, 0) / N_SEEDS;
+        }
+        if (wrong < 0.95 || again < 0.95 || right < 0.85 * best)
+            fail_msg("%s: wrong %g, right %g of %g, wrong again %g", SERVERS[i].name, wrong, right,
+                     best, again);
+    }
+}
+
+/* osprey-nano and its head on two threads of a CPU: a followed prompt takes a fifth longer, the
+ * first step behind it half as long again, and other processes run on both CPUs. */
+static const struct server NANO = {.name = "nano",
+                                   .steps = {{1, 720}, {2, 1250}, {4, 1950}, {64, 30000}},
+                                   .first_us = 230,
+                                   .later_us = 225,
+                                   .taps_us = 1,
+                                   .copy_us = 1,
+                                   .noise = 0.1,
+                                   .cold = 0.6,
+                                   .prompt_row_us = 400,
+                                   .follow_row_us = 80};
+
+/* Prompts of seven kinds, as in its held-out prompts, of which the longest would never pay. */
+static double serve_prompts(struct served *v, int n_rounds, double p)
+{
+    static const struct {
+        int n_rows, n_tokens;
+    } kinds[] = {{70, 38}, {70, 64}, {220, 44}, {1200, 59}, {170, 81}, {280, 45}, {75, 38}};
+
+    for (int i = 0; i < n_rounds * 7; i++) {
+        begin_requests(v, 1, kinds[i % 7].n_rows);
+        (void)serve_constant(v, 1, kinds[i % 7].n_tokens, p);
+    }
+    return v->plain_us / (v->us - v->graphs_us);
+}
+
+static void test_a_small_head_on_a_cpu(void **state)
+{
+    static const double right[] = {0, 0.7, 0.95};
+    static const double late_every_us[] = {0, 8000};
+
+    (void)state;
+    for (size_t late = 0; late < 2; late++)
+        for (size_t r = 0; r < 3; r++) {
+            struct server s = NANO;
+            double speed = 0;
+
+            s.late_us = 3000;
+            s.late_every_us = late_every_us[late];
+            s.drift = late > 0 ? 0.8 : 0;
+            s.drift_every_us = 3e5;
+            for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+                struct served v = new_server(&s, seed);
+
+                speed += serve_prompts(&v, 12, right[r]) / N_SEEDS;
+            }
+            if (speed < 0.98)
+                fail_msg("nano, %g right, late every %g us: %g", right[r], late_every_us[late],
+                         speed);
+        }
 }
 
 UNIT_MAIN(cmocka_unit_test(test_index_finds_the_longest_match),
@@ -385,4 +584,7 @@ UNIT_MAIN(cmocka_unit_test(test_index_finds_the_longest_match),
           cmocka_unit_test(test_drafts_that_turn_wrong_stop),
           cmocka_unit_test(test_nothing_to_choose),
           cmocka_unit_test(test_following_costs_its_share),
-          cmocka_unit_test(test_following_that_pays))
+          cmocka_unit_test(test_following_that_pays),
+          cmocka_unit_test(test_a_head_that_is_right_is_used_soon),
+          cmocka_unit_test(test_a_head_that_is_wrong_costs_little),
+          cmocka_unit_test(test_acceptance_changes), cmocka_unit_test(test_a_small_head_on_a_cpu))

@@ -8,20 +8,14 @@
 #include "engine/core/engine.h"
 
 /* A request's acceptance follows its own tokens quickly, the engine's slowly. */
-static const double REQUEST_WEIGHT = 1.0 / 8, ENGINE_WEIGHT = 1.0 / 64;
+static const double REQUEST_WEIGHT = 1.0 / 16, ENGINE_WEIGHT = 1.0 / 64;
 /* Before anything was measured. A client that sends a prediction expects most of it to be right. */
 static const double FIRST_ACCEPTANCE[N_DRAFT_SOURCES] = {
     [DRAFT_PREDICTION] = 0.8, [DRAFT_NGRAM] = 0.5, [DRAFT_EAGLE3] = 0.7};
 
-enum {
-    /* A draft model's guesses cost time, so they are made to be verified; and after so many tokens
-     * without them, PROBE_DRAFTS are made to see whether they would be right. */
-    PROBE_TOKENS = 64,
-    PROBE_DRAFTS = 2,
-    /* A request whose drafts have not been verified for so many tokens is no longer followed, when
-     * that has cost more than it may. */
-    UNPAID_TOKENS = 128
-};
+/* A draft model's guesses cost time, so they are made to be verified; and now and then as many as
+ * this to see whether they would be right: more are not compared with the token of one step. */
+enum { PROBE_DRAFTS = 1 };
 
 static int min_int(int a, int b)
 {
@@ -135,7 +129,7 @@ static void propose(const struct engine_drafts *e, struct request_drafts *d, con
 static void begin(const struct engine_drafts *e, struct request_drafts *d)
 {
     for (int i = 0; i < N_DRAFT_SOURCES; i++)
-        d->acceptance[i] = (struct draft_acceptance){.mean = e->acceptance[i].mean};
+        d->acceptance[i] = draft_acceptance_begin(&e->acceptance[i]);
     d->is_begun = true;
 }
 
@@ -258,8 +252,8 @@ static void choose(struct osp_engine *e)
 /* Whether the head should guess for a request that verifies nothing: its acceptance may be old. */
 static bool wants_probe(const struct engine_drafts *d, const struct request_drafts *r, int n_tokens)
 {
-    return !d->options.always && d->control.balance_ns >= 0 &&
-           n_tokens - r->model_at >= PROBE_TOKENS;
+    return !d->options.always &&
+           draft_control_wants_probe(&d->control, n_tokens - r->model_at, r->n_probes);
 }
 
 /* The step that was sent has no guesses, so a probe waits for the one after it. */
@@ -277,8 +271,10 @@ static void add_draft_request(struct engine_drafts *d, int i)
 
     if (r->drafts.source != DRAFT_EAGLE3 || r->drafts.n > 0)
         return;
-    if (n == 0 && wants_probe(d, &r->drafts, r->seq.n_tokens))
+    if (n == 0 && wants_probe(d, &r->drafts, r->seq.n_tokens)) {
         n = min_int(PROBE_DRAFTS, c->n_max);
+        r->drafts.n_probes++;
+    }
     if (n > 0)
         d->requests[d->n_requests++] =
             (struct draft_request){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
@@ -308,6 +304,16 @@ static bool may_stay_open(const struct engine_drafts *d)
     return true;
 }
 
+/* All requests guess together: the longest list is the number of passes. */
+static void count_passes(struct engine_drafts *d)
+{
+    int n = 0;
+
+    for (int i = 0; i < d->n_requests; i++)
+        n = d->requests[i].n > n ? d->requests[i].n : n;
+    d->n_passes += n;
+}
+
 /* Makes the drafts that the head was chosen for; fewer if they end the answer, or its mask. */
 static enum osp_status guess(struct osp_engine *e)
 {
@@ -328,6 +334,7 @@ static enum osp_status guess(struct osp_engine *e)
     for (int i = 0; i < d->n_candidates; i++)
         if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
             d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));
+    count_passes(d);
     if (draft_model_open_ticket(d->model) == 0)
         d->guess_ns += clock_ns() - begin_ns;
 out:
@@ -411,7 +418,10 @@ static bool is_followed(struct osp_engine *e, const struct step_chunk *chunk)
     d = &((struct osp_request *)chunk->seq->owner)->drafts;
     if (d->has_model && !d->is_decided) {
         d->is_decided = true;
-        d->is_followed = e->drafts.options.always || draft_control_may_follow(&e->drafts.control);
+        d->is_followed =
+            e->drafts.options.always ||
+            draft_control_begins_following(&e->drafts.control, chunk->seq->n_prompt - chunk->first,
+                                           chunk->seq->n_tokens_max - chunk->seq->n_tokens);
         d->paid_at = chunk->seq->n_tokens;
     }
     return d->is_followed;
@@ -429,8 +439,8 @@ bool drafts_follow(struct osp_engine *e, const struct step_plan *plan)
 /* The head has cost too much, and the request's share of it did not pay. */
 static void stop_following(struct osp_engine *e, struct request_drafts *d, const struct seq *q)
 {
-    if (e->drafts.options.always || draft_control_may_follow(&e->drafts.control) ||
-        q->n_tokens - d->paid_at <= UNPAID_TOKENS)
+    if (e->drafts.options.always ||
+        draft_control_keeps_following(&e->drafts.control, q->n_tokens - d->paid_at))
         return;
     d->is_followed = false;
     d->progress = (struct draft_progress){.place = 0};
@@ -470,12 +480,38 @@ enum osp_status drafts_keep_ahead(struct osp_engine *e)
     return draft_model_keep_ahead(e->drafts.model, plan, e->drafts.progress);
 }
 
+/* For a head that reads the last layer, a prefill step computes this layer for all its rows, not
+ * only for those that are sampled. */
+static double rows_of_last_layer_ns(struct osp_engine *e, const struct step_plan *plan)
+{
+    if (plan->n_prefill_rows == 0 || e->drafts.model == NULL || !drafts_follow(e, plan) ||
+        !model_draft_reads_last_layer(e->model->model))
+        return 0;
+    return (double)e->step_ns / model_config(e->model->model)->n_layers;
+}
+
+/* Prefill rows that the head follows. */
+static int n_prompt_rows(struct osp_engine *e, const struct step_plan *plan)
+{
+    int n = 0;
+
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *c = &plan->chunks[i];
+
+        if (is_followed(e, c) && c->first < c->seq->n_prompt)
+            n += c->n_rows;
+    }
+    return n;
+}
+
 /* The draft head follows the target. */
 static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan)
 {
     struct engine_drafts *d = &e->drafts;
+    const bool is_sent = sched_has_sent(e->sched);
     const uint64_t begin_ns = clock_ns();
-    double queued_ns;
+    const int n_rows = n_prompt_rows(e, plan);
+    double queued_ns, ns;
     enum osp_status st;
 
     if (find_progress(e, plan) == 0)
@@ -485,8 +521,13 @@ static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan
 
         draft_model_touch(d->model, &r->drafts.progress);
     }
-    TRY(draft_model_follow(d->model, plan, d->progress, sched_has_sent(e->sched), &queued_ns));
-    d->other_ns += clock_ns() - begin_ns + (uint64_t)queued_ns;
+    TRY(draft_model_follow(d->model, plan, d->progress, is_sent, &queued_ns));
+    /* The device does not wait for the host while it has the next step. */
+    ns = queued_ns + (is_sent ? 0 : (double)(clock_ns() - begin_ns));
+    ns = draft_control_follow_ns(&d->control, (double)e->step_ns, ns);
+    d->other_ns += (uint64_t)ns;
+    if (n_rows > 0)
+        draft_control_prompt(&d->control, n_rows, ns + rows_of_last_layer_ns(e, plan));
 out:
     return st;
 }
@@ -534,18 +575,10 @@ static void observe_chunk(struct osp_engine *e, const struct step_chunk *chunk)
         d->paid_at = q->n_tokens;
     if (d->is_followed)
         stop_following(e, d, q);
-    if (q->state != SEQ_ENDED)
+    if (q->state == SEQ_ENDED)
+        draft_control_answer(&e->drafts.control, q->n_tokens - q->n_prompt);
+    else
         keep_up(e, r);
-}
-
-/* For a head that reads the last layer, a prefill step computes this layer for all its rows, not
- * only for those that are sampled. */
-static double rows_of_last_layer_ns(struct osp_engine *e, const struct step_plan *plan)
-{
-    if (plan->n_prefill_rows == 0 || e->drafts.model == NULL || !drafts_follow(e, plan) ||
-        !model_draft_reads_last_layer(e->model->model))
-        return 0;
-    return (double)e->step_ns / model_config(e->model->model)->n_layers;
 }
 
 /* The interval between the results of two steps: with drafts the device waits for the host. */
@@ -557,6 +590,7 @@ static void measure(struct osp_engine *e, const struct step_plan *plan)
 
     d->results_ns = e->results_ns;
     draft_control_follow(&d->control,
+                         plan->n_prefill_rows > 0 ? 0 : plan->n_rows - plan->n_draft_rows,
                          (double)(before_ns > 0 ? e->results_ns - before_ns : e->step_ns),
                          (double)d->other_ns + rows_of_last_layer_ns(e, plan));
     if (plan->n_prefill_rows > 0 || before_ns == 0)
@@ -568,6 +602,7 @@ static void measure(struct osp_engine *e, const struct step_plan *plan)
     step.n_seqs = plan->n_rows - plan->n_draft_rows;
     step.ns = (double)(e->results_ns - before_ns);
     step.guess_ns = (double)d->guess_ns;
+    step.n_passes = d->n_passes;
     step.other_ns = (double)d->other_ns;
     draft_control_step(&d->control, &step);
 }
@@ -581,6 +616,7 @@ enum osp_status drafts_observe(struct osp_engine *e, const struct step_plan *pla
         return OSP_OK;
     measure(e, plan);
     d->guess_ns = d->other_ns = 0;
+    d->n_passes = 0;
     for (int i = 0; i < plan->n_chunks; i++)
         if (plan->chunks[i].seq != NULL)
             observe_chunk(e, &plan->chunks[i]);

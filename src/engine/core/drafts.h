@@ -31,7 +31,8 @@ struct request_drafts {
      * follow has no guesses. */
     bool is_decided, is_followed;
     int model_at,
-        paid_at; /* tokens when the head last guessed, and when its drafts were verified */
+        paid_at;  /* tokens when the head last guessed, and when its drafts were verified */
+    int n_probes; /* guesses that were made to see whether they would be right */
     int n_accepted_prediction, n_rejected_prediction; /* verified drafts of the prediction */
 };
 
@@ -48,6 +49,7 @@ struct engine_drafts {
     int n_requests;
     struct draft_progress **progress; /* (n_seqs_max) of a step's chunks */
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
+    int n_passes;                     /* of the draft model in guess_ns */
     bool
         is_wanted; /* some sequence had drafts, if only the step that was planned ahead took them */
     /* Requests that left beside a step in which they have no row: the states that wait are lost,

@@ -5,14 +5,45 @@
 static const double NEWEST_WEIGHT = 0.125; /* of a new sample in the mean of a class */
 static const double OUTLIER_FACTOR =
     1.5; /* more than the mean times this is something else's time */
-static const double BALANCE_STEPS_MAX = 4; /* steps without drafts that earlier gains may pay for */
+static const double BALANCE_STEPS_MAX = 8; /* steps without drafts that earlier gains may pay for */
 static const double HEAD_NS_MAX = 1e8;     /* that gains of the head may pay for later */
 static const int64_t STEPS_KNOWN = 4096; /* a class not measured for so many steps is tried again */
 static const double TRY_GAIN_MIN = 0.1;  /* tokens, of all, that a trial must promise */
+static const double TRY_COST_SHARE = 0.4;   /* of what its last row may cost */
 static const double CHOICE_GAIN_MIN = 1.04; /* below it: noise of the measured times */
+static const double SURE_GAIN = 1.2;        /* measured as seldom as possible */
 static const double PROBABILITY_MIN = 0.02; /* of a draft that is considered */
+static const double FIRST_BALANCE_STEPS = 3, FIRST_HEAD_STEPS = 1; /* credit of a new engine */
+static const double RISK_STEPS = 1; /* beyond the balance: what a step may lose */
+static const double DEBT_STEPS_MAX = 6,
+                    DEBT_ACCEPTANCE = 0.7; /* for drafts that are always right */
+/* Added to an acceptance while the balance has so many steps: drafts that were judged by few
+ * tokens, or long ago, get another chance. */
+static const double OPTIMISM = 0.15, OPTIMISM_STEPS = 4, HOPELESS = 0.4, HOPE_MAX = 0.85;
+static const double PROBE_DEBT_STEPS = 2;
+static const double HEAD_LOSS_STEPS = 1;      /* that losses of drafts may take from following */
+static const double FIRST_PASS_SHARE = 0.125; /* of a step: what a head's first passes count for */
+/* Of a step: following that takes more than the first share may build graphs, and counts for the
+ * second one. */
+static const double LIKELY_FOLLOW_SHARE = 0.25, FIRST_FOLLOW_SHARE = 1.0 / 16;
+static const double EXCESS_WEIGHT = 1.0 / 32; /* of a step in the time of following */
+static const int64_t CLEAN_STEPS = 1024;    /* a step without followed requests is compared with */
+static const double PROMPT_WEIGHT = 0.25;   /* of a step in the time of a followed prompt's row */
+static const double GAIN_WEIGHT = 1.0 / 64; /* of a step in the gain of a followed token */
+static const double ANSWER_WEIGHT = 1.0 / 16; /* of an answer in the mean length */
 enum {
-    BASELINE_STEPS = 128 /* after so many steps with drafts one without measures the others' gain */
+    /* After so many steps with drafts some without measure the gain of the others: the first one
+     * has waited for the host, or finds other data in the caches. */
+    BASELINE_STEPS_MIN = 16,
+    BASELINE_STEPS_MAX = 128,
+    PLAIN_STEPS = 2,
+    FIRST_GUESSES = 4,      /* chains that may build graphs */
+    FIRST_FOLLOWS = 4,      /* likewise, of following */
+    PROBE_TOKENS = 32,      /* between two looks at drafts that are not verified; */
+    FIRST_PROBE_TOKENS = 8, /* doubled from this one on */
+    BEGIN_MAX = 6,          /* observations that others' acceptance counts for in a new request */
+    UNPAID_TOKENS = 64,     /* without verified drafts: the request's share of following is lost */
+    GAIN_STEPS = 32         /* of followed requests, after which their gain is known */
 };
 
 static int class_of(int n_rows)
@@ -54,7 +85,8 @@ double draft_control_cost_ns(const struct draft_control *c, int n_rows)
 static void add_cost(struct draft_control *c, int n_rows, double ns)
 {
     struct step_cost *cost = &c->costs[class_of(n_rows)];
-    const double weight = cost->n <= 1 ? 1 : NEWEST_WEIGHT;
+    const double of_mean = cost->n <= 1 ? 1 : 1.0 / (double)cost->n;
+    const double weight = of_mean > NEWEST_WEIGHT ? of_mean : NEWEST_WEIGHT;
 
     if (cost->n > 1 && ns > OUTLIER_FACTOR * cost->ns)
         ns = OUTLIER_FACTOR * cost->ns;
@@ -62,6 +94,23 @@ static void add_cost(struct draft_control *c, int n_rows, double ns)
     cost->rows += weight * (n_rows - cost->rows);
     cost->n++;
     cost->last_step = c->n_steps;
+}
+
+/* The time of a number of rows that was not measured: between others, in proportion; beyond them,
+ * as a row more costs less than the one before it, or as much, an upper or a hopeful estimate. */
+static double estimate_ns(const struct draft_control *c, int n_seqs, int n_rows, bool is_upper)
+{
+    const double base_ns = c->costs[class_of(n_seqs)].ns;
+    int r = n_rows;
+
+    while (r > n_seqs && !is_measured(&c->costs[class_of(r)]))
+        r--;
+    if (draft_control_cost_ns(c, n_rows) > 0)
+        return draft_control_cost_ns(c, n_rows);
+    if (r == n_seqs)
+        return is_upper ? base_ns * n_rows / n_seqs : base_ns;
+    return base_ns + (c->costs[class_of(r)].ns - base_ns) / (r - n_seqs) *
+                         (n_rows - n_seqs - (is_upper ? 0 : 1 - TRY_COST_SHARE));
 }
 
 /* What a step without drafts takes; known once such a step was measured. */
@@ -72,50 +121,222 @@ static double baseline_ns(const struct draft_control *c, int n_seqs)
     return is_measured(cost) ? cost->ns : 0;
 }
 
-/* By the mean times of such steps: a single one may have waited for another process. A step with
- * drafts costs at most what its rows cost one by one. */
-static double gain_of(const struct draft_control *c, const struct draft_step *step)
+/* A chain of passes counts as what such chains take: one may build graphs, or have waited. */
+static double fair_guess_ns(struct draft_control *c, const struct draft_step *step)
 {
-    const double base_ns = baseline_ns(c, step->n_seqs);
-    const double most_ns = base_ns * (step->n_seqs + step->n_draft_rows) / step->n_seqs;
-    const double mean_ns = c->costs[class_of(step->n_seqs + step->n_draft_rows)].ns;
-    const double ns = mean_ns < most_ns ? mean_ns : most_ns;
+    const double pass_ns = step->n_passes > 0 ? step->guess_ns / step->n_passes : 0;
+    const double first_ns = FIRST_PASS_SHARE * baseline_ns(c, step->n_seqs);
+    struct guess_cost *g = &c->guess;
+    double fair_ns = pass_ns;
 
-    return base_ns * (step->n_seqs + step->n_accepted) / step->n_seqs - ns - step->guess_ns;
+    if (step->n_passes == 0)
+        return step->guess_ns;
+    if (g->n < FIRST_GUESSES && fair_ns > first_ns)
+        fair_ns = first_ns;
+    if (g->n >= FIRST_GUESSES && fair_ns > OUTLIER_FACTOR * g->pass_ns)
+        fair_ns = OUTLIER_FACTOR * g->pass_ns;
+    if (g->n < FIRST_GUESSES)
+        g->pass_ns = pass_ns; /* the last of the first ones */
+    else
+        g->pass_ns += NEWEST_WEIGHT * (fair_ns - g->pass_ns);
+    g->n++;
+    return fair_ns * step->n_passes;
 }
 
-/* The step's own time. A clock that is read at other places may make the parts longer than all. */
-static double own_ns(const struct draft_step *step)
+/* By the mean times of such steps: a single one may have waited for another process. A step with
+ * drafts costs at most what its rows cost one by one, and the first one of a number of rows what
+ * that is estimated to cost. */
+static double gain_of(struct draft_control *c, const struct draft_step *step)
 {
-    const double ns = step->ns - step->guess_ns - step->other_ns;
+    const int n_rows = step->n_seqs + step->n_draft_rows;
+    const double base_ns = baseline_ns(c, step->n_seqs);
+    const double most_ns = base_ns * n_rows / step->n_seqs;
+    const struct step_cost *cost = &c->costs[class_of(n_rows)];
+    const double likely_ns =
+        is_measured(cost) ? cost->ns : estimate_ns(c, step->n_seqs, n_rows, true);
+    const double mean_ns = cost->n > 0 && cost->ns < likely_ns ? cost->ns : likely_ns;
+    const double ns = mean_ns < most_ns ? mean_ns : most_ns;
+
+    return base_ns * (step->n_seqs + step->n_accepted) / step->n_seqs - ns - fair_guess_ns(c, step);
+}
+
+/* What following takes beyond the times that were reported. */
+static double excess_ns(const struct draft_control *c, int n_seqs)
+{
+    const double ns = c->follow_excess_ns[class_of(n_seqs)];
 
     return ns > 0 ? ns : 0;
 }
 
+/* The step's own time. A clock that is read at other places may make the parts longer than all. */
+static double own_ns(const struct draft_control *c, const struct draft_step *step)
+{
+    const double follow_ns = step->other_ns > 0 ? step->other_ns + excess_ns(c, step->n_seqs) : 0;
+    const double ns = step->ns - step->guess_ns - follow_ns;
+
+    return ns > 0 ? ns : 0;
+}
+
+/* Compares a plain step whose requests are followed with those before that were not. */
+static void note_following(struct draft_control *c, const struct draft_step *step)
+{
+    const int class = class_of(step->n_seqs);
+    const double base_ns = baseline_ns(c, step->n_seqs);
+    double ns = step->ns;
+
+    if (step->n_draft_rows > 0 || step->guess_ns > 0 || base_ns == 0)
+        return;
+    if (step->other_ns == 0) {
+        c->clean_step[class] = c->n_steps;
+        return;
+    }
+    if (c->clean_step[class] == 0 || c->n_steps - c->clean_step[class] > CLEAN_STEPS)
+        return;
+    if (ns > OUTLIER_FACTOR * (base_ns + step->other_ns))
+        ns = OUTLIER_FACTOR * (base_ns + step->other_ns);
+    c->follow_excess_ns[class] +=
+        EXCESS_WEIGHT * (ns - step->other_ns - base_ns - c->follow_excess_ns[class]);
+}
+
+/* A few steps' time, once, so that the first requests show whether drafts pay. */
+static void give_credit(struct draft_control *c, double base_ns)
+{
+    double credit_ns;
+
+    if (c->is_begun || base_ns == 0)
+        return;
+    c->is_begun = true;
+    c->head_ns += FIRST_HEAD_STEPS * base_ns;
+    credit_ns = FIRST_BALANCE_STEPS * base_ns + (c->head_ns < 0 ? c->head_ns : 0);
+    c->balance_ns += credit_ns > 0 ? credit_ns : 0;
+}
+
+/* Losses of drafts are bounded by the other balance: they bring this one down to least_ns only. */
+static void add_to_head(struct draft_control *c, double gain_ns, double least_ns)
+{
+    const double floor_ns = c->head_ns < least_ns ? c->head_ns : least_ns;
+
+    c->head_ns += gain_ns;
+    if (c->head_ns < floor_ns)
+        c->head_ns = floor_ns;
+}
+
+/* Counts the steps with and without drafts. Returns whether the step's time is that of such steps
+ * in a row: behind prefill rows the caches have other data (a CPU's step of one row takes half as
+ * long again), and behind drafts the device waits for the host. */
+static bool is_steady(struct draft_control *c, const struct draft_step *step)
+{
+    if (step->n_draft_rows > 0) {
+        c->n_drafted++;
+        c->n_plain = 0;
+        return !c->is_behind_prefill;
+    }
+    c->n_plain++;
+    if (c->n_plain >= PLAIN_STEPS)
+        c->n_drafted = 0;
+    return !c->is_behind_prefill && c->n_plain >= PLAIN_STEPS;
+}
+
+/* What following gains, and the tokens for which it does, without prompts: these are followed in the
+ * step behind them. */
+static void note_gain(struct draft_control *c, const struct draft_step *step, double gain_ns)
+{
+    const double of_mean = 1.0 / (c->n_gains + 1);
+    const double weight = of_mean > GAIN_WEIGHT ? of_mean : GAIN_WEIGHT;
+
+    if (c->is_behind_prefill || (step->guess_ns == 0 && step->other_ns == 0))
+        return;
+    c->gain_ns += weight * (gain_ns - step->other_ns - c->gain_ns);
+    c->gain_tokens += weight * (step->n_seqs + step->n_accepted - c->gain_tokens);
+    c->n_gains += of_mean > GAIN_WEIGHT;
+}
+
 void draft_control_step(struct draft_control *c, const struct draft_step *step)
 {
+    double gain_ns = 0;
+
     c->n_steps++;
-    c->n_in_row = step->n_draft_rows > 0 ? c->n_in_row + 1 : 0;
-    add_cost(c, step->n_seqs + step->n_draft_rows, own_ns(step));
+    if (is_steady(c, step)) {
+        note_following(c, step);
+        add_cost(c, step->n_seqs + step->n_draft_rows, own_ns(c, step));
+    }
+    c->base_ns = baseline_ns(c, step->n_seqs);
+    give_credit(c, baseline_ns(c, step->n_seqs));
     c->balance_ns += DRAFT_LOSS_SHARE * step->ns;
-    if (step->guess_ns > 0)
-        c->head_ns += gain_of(c, step);
-    if (step->n_draft_rows > 0 || step->guess_ns > 0)
-        c->balance_ns += gain_of(c, step);
+    if (step->n_draft_rows > 0 || step->guess_ns > 0) {
+        gain_ns = gain_of(c, step);
+        c->balance_ns += gain_ns;
+        if (step->guess_ns > 0)
+            add_to_head(c, gain_ns, -HEAD_LOSS_STEPS * baseline_ns(c, step->n_seqs));
+    }
+    note_gain(c, step, gain_ns);
+    c->is_behind_prefill = false;
     if (c->balance_ns > BALANCE_STEPS_MAX * step->ns)
         c->balance_ns = BALANCE_STEPS_MAX * step->ns;
 }
 
-void draft_control_follow(struct draft_control *c, double ns, double other_ns)
+void draft_control_follow(struct draft_control *c, int n_seqs, double ns, double other_ns)
 {
-    c->head_ns += DRAFT_LOSS_SHARE * ns - other_ns;
+    c->is_behind_prefill = c->is_behind_prefill || n_seqs == 0;
+    if (other_ns > 0 && n_seqs > 0)
+        other_ns += excess_ns(c, n_seqs);
+    c->head_ns += DRAFT_FOLLOW_SHARE * ns - other_ns;
     if (c->head_ns > HEAD_NS_MAX)
         c->head_ns = HEAD_NS_MAX;
+    c->trial_ns += DRAFT_FOLLOW_SHARE * ns;
+    if (c->trial_ns > HEAD_NS_MAX)
+        c->trial_ns = HEAD_NS_MAX;
 }
 
-bool draft_control_may_follow(const struct draft_control *c)
+void draft_control_prompt(struct draft_control *c, int n_rows, double ns)
 {
-    return c->head_ns >= 0;
+    const double weight = c->prompt_row_ns == 0 ? 1 : PROMPT_WEIGHT;
+
+    c->prompt_row_ns += weight * (ns / n_rows - c->prompt_row_ns);
+}
+
+void draft_control_answer(struct draft_control *c, int n_tokens)
+{
+    c->answer_tokens += (c->answer_tokens == 0 ? 1 : ANSWER_WEIGHT) * (n_tokens - c->answer_tokens);
+}
+
+double draft_control_follow_ns(struct draft_control *c, double step_ns, double ns)
+{
+    if (ns <= LIKELY_FOLLOW_SHARE * step_ns || c->n_follows >= FIRST_FOLLOWS)
+        return ns;
+    c->n_follows++;
+    return FIRST_FOLLOW_SHARE * step_ns;
+}
+
+bool draft_control_wants_probe(const struct draft_control *c, int n_tokens, int n_probes)
+{
+    const int after = n_probes < 2 ? FIRST_PROBE_TOKENS << n_probes : PROBE_TOKENS;
+
+    return n_tokens >= after && c->balance_ns >= -PROBE_DEBT_STEPS * c->base_ns;
+}
+
+bool draft_control_keeps_following(const struct draft_control *c, int n_tokens)
+{
+    return c->head_ns >= 0 || n_tokens <= UNPAID_TOKENS;
+}
+
+bool draft_control_begins_following(struct draft_control *c, int n_rows, int n_tokens_max)
+{
+    const double n_tokens =
+        c->answer_tokens > 0 && c->answer_tokens < n_tokens_max ? c->answer_tokens : n_tokens_max;
+    const double gain_ns = c->n_gains >= GAIN_STEPS ? c->gain_ns / c->gain_tokens : 0;
+    double cost_ns = n_rows * c->prompt_row_ns;
+
+    if (c->head_ns < 0)
+        return false;
+    if (gain_ns > 0 && gain_ns * n_tokens >= cost_ns)
+        return true;
+    if (cost_ns > HEAD_NS_MAX)
+        cost_ns = HEAD_NS_MAX;
+    if (c->trial_ns < cost_ns)
+        return false;
+    c->trial_ns -= cost_ns;
+    return true;
 }
 
 /* ---- the choice ---- */
@@ -147,16 +368,61 @@ static bool is_known(const struct draft_control *c, int n_rows)
     return is_measured(cost) && c->n_steps - cost->last_step < STEPS_KNOWN;
 }
 
+/* Whether a number of rows that is not known may be better than the choice so far. */
+static bool may_be_better(const struct draft_control *c, int n_seqs, int n_rows, double n_tokens,
+                          double guess_ns, const struct choice *best)
+{
+    return n_tokens / (estimate_ns(c, n_seqs, n_rows, false) + guess_ns) > best->rate;
+}
+
+static double bonus_of(const struct draft_control *c, double base_ns)
+{
+    const double share = c->balance_ns / (OPTIMISM_STEPS * base_ns);
+
+    return OPTIMISM * (share < 0 ? 0 : share < 1 ? share : 1);
+}
+
+static double hope(double acceptance, double bonus)
+{
+    const double p = acceptance + bonus;
+
+    return acceptance < HOPELESS   ? acceptance
+           : p < HOPE_MAX          ? p
+           : acceptance > HOPE_MAX ? acceptance
+                                   : HOPE_MAX;
+}
+
+/* What a step may lose if all its drafts are wrong. */
+static double risk_of(const struct draft_control *c, double base_ns)
+{
+    return (c->balance_ns > 0 ? c->balance_ns : 0) + RISK_STEPS * base_ns;
+}
+
+/* How far below zero the balance may be for the likeliest draft: drafts that were right may have
+ * had bad luck. */
+static double debt_of(const struct draft_candidate *list, int n, double base_ns)
+{
+    double likeliest = 0;
+
+    for (int i = 0; i < n; i++)
+        likeliest = list[i].acceptance > likeliest ? list[i].acceptance : likeliest;
+    return likeliest <= DEBT_ACCEPTANCE
+               ? 0
+               : DEBT_STEPS_MAX * base_ns * (likeliest - DEBT_ACCEPTANCE) / (1 - DEBT_ACCEPTANCE);
+}
+
 /* Adds drafts one by one; *out is the choice among the numbers of rows. */
 static void walk(const struct draft_control *c, struct draft_candidate *list, int n,
                  struct choice *out, int n_seqs, int n_rows_max)
 {
     const double base_ns = baseline_ns(c, n_seqs);
+    const double risk_ns = risk_of(c, base_ns);
+    const double bonus = bonus_of(c, base_ns);
     double next[CANDIDATES_MAX], n_tokens = n_seqs, guess_ns = 0;
 
     for (int i = 0; i < n; i++) {
         list[i].n = 0;
-        next[i] = list[i].acceptance;
+        next[i] = hope(list[i].acceptance, bonus);
     }
     *out = (struct choice){0, CHOICE_GAIN_MIN * n_seqs / base_ns};
     for (int r = 1; r <= n_rows_max; r++) {
@@ -165,11 +431,14 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
 
         if (best == NULL)
             return;
-        n_tokens += next[best - list];
         guess_ns += best->n == 0 ? best->first_ns : best->next_ns;
-        next[best - list] *= best->acceptance;
+        if (estimate_ns(c, n_seqs, n_seqs + r, true) + guess_ns - base_ns > risk_ns)
+            return;
+        n_tokens += next[best - list];
+        next[best - list] *= hope(best->acceptance, bonus);
         best->n++;
-        if (!is_known(c, n_seqs + r) && n_tokens >= n_seqs * (1 + TRY_GAIN_MIN)) {
+        if (!is_known(c, n_seqs + r) && n_tokens >= n_seqs * (1 + TRY_GAIN_MIN) &&
+            may_be_better(c, n_seqs, n_seqs + r, n_tokens, guess_ns, out)) {
             *out = (struct choice){r, 0};
             return; /* a trial */
         }
@@ -179,35 +448,53 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
 }
 
 /* Drafts beyond the first n_rows are taken back, the last one first. */
-static void keep_first(struct draft_candidate *list, int n, int n_rows)
+static void keep_first(struct draft_candidate *list, int n, int n_rows, double bonus)
 {
     double next[CANDIDATES_MAX];
 
     for (int i = 0; i < n; i++) {
         list[i].n = 0;
-        next[i] = list[i].acceptance;
+        next[i] = hope(list[i].acceptance, bonus);
     }
     for (int r = 0; r < n_rows; r++) {
         struct draft_candidate *best = likeliest(list, next, n);
 
-        next[best - list] *= best->acceptance;
+        next[best - list] *= hope(best->acceptance, bonus);
         best->n++;
     }
+}
+
+/* Drafts that are expected to gain little are compared with steps without the more often. */
+static int baseline_steps(double gain)
+{
+    const double share = (gain - CHOICE_GAIN_MIN) / (SURE_GAIN - CHOICE_GAIN_MIN);
+    const double at = share < 0 ? 0 : share < 1 ? share : 1;
+
+    return BASELINE_STEPS_MIN + (int)(at * (BASELINE_STEPS_MAX - BASELINE_STEPS_MIN));
 }
 
 int draft_control_choose(struct draft_control *c, struct draft_candidate *candidates,
                          int n_candidates, int n_seqs, int n_rows_max)
 {
     const int n = n_candidates < CANDIDATES_MAX ? n_candidates : CANDIDATES_MAX;
+    const double base_ns = n_seqs > 0 ? baseline_ns(c, n_seqs) : 0;
     struct choice choice;
 
     for (int i = 0; i < n_candidates; i++)
         candidates[i].n = 0;
-    if (n == 0 || c->balance_ns < 0 || c->n_in_row >= BASELINE_STEPS || baseline_ns(c, n_seqs) == 0)
+    if (n == 0 || base_ns == 0 || c->balance_ns < -debt_of(candidates, n, base_ns))
         return 0;
     walk(c, candidates, n, &choice, n_seqs, n_rows_max);
-    keep_first(candidates, n, choice.n_rows);
+    if (c->n_drafted >= baseline_steps(choice.rate * base_ns / n_seqs))
+        choice.n_rows = 0;
+    keep_first(candidates, n, choice.n_rows, bonus_of(c, base_ns));
     return choice.n_rows;
+}
+
+struct draft_acceptance draft_acceptance_begin(const struct draft_acceptance *all)
+{
+    return (struct draft_acceptance){.mean = all->mean,
+                                     .n = all->n < BEGIN_MAX ? all->n : (int)BEGIN_MAX};
 }
 
 void draft_acceptance_add(struct draft_acceptance *a, bool is_right, double newest_weight)

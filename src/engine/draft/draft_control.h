@@ -3,18 +3,25 @@
  *
  * A step with S sequences and r draft rows gives S + E tokens, E = the sum of the probabilities
  * that each draft and all before it are right, and takes T(S + r). Drafts are added, the likeliest
- * first, as long as (S + E) / T(S + r) grows beyond S / T(S). What a draft model takes to make them
- * is added to T. So the load decides, too: with many sequences a row costs more than it gives.
+ * first, and the number with the best (S + E) / T(S + r) of all is taken. What a draft model takes
+ * to make them is added to T. So the load decides, too: with many sequences a row costs more than
+ * it gives.
  *
  * The bound. Every step with drafts is compared with what its tokens would have cost without: the
  * difference goes to a balance, to which every step adds DRAFT_LOSS_SHARE of its time. Below zero
- * there are no drafts, and gains of earlier steps count for a few steps' time only. So whatever the
- * drafts are, they cost at most that share, and a few steps. A number of rows that was not measured
- * lately is tried only at that expense.
+ * there are no drafts, but for a few steps' time if they were mostly right before, and gains of
+ * earlier steps count for a few steps' time only. So whatever the drafts are, they cost at most
+ * that share, and a few steps. A number of rows that was not measured lately is tried only at that
+ * expense. What happens once in the life of an engine does not count: the first step of a number
+ * of rows and the first passes of a head build graphs and load kernels, which takes far longer
+ * than all that the balance gets in a request.
  *
  * A draft head costs time for every token that it follows, drafts or not. This has a balance of its
- * own, to which every step adds the same share, and the gains of the head's drafts: a request is
- * followed only if the balance is not below zero when it begins. */
+ * own, to which every step adds DRAFT_FOLLOW_SHARE of its time, and the gains of the head's drafts:
+ * a request is followed only if the balance is not below zero when it begins. Its prompt costs the
+ * most, so it is followed if an answer of the usual length is expected to gain that, by the gain of
+ * a token lately; others are tried at the expense of the share alone. What following costs beside
+ * the reported times is the difference between steps with and without followed requests. */
 #ifndef ENGINE_DRAFT_DRAFT_CONTROL_H
 #define ENGINE_DRAFT_DRAFT_CONTROL_H
 
@@ -26,7 +33,8 @@ enum {
     DRAFT_COST_CLASSES = 112 /* beyond it, four of each power of two */
 };
 
-#define DRAFT_LOSS_SHARE 0.01
+#define DRAFT_LOSS_SHARE   0.01
+#define DRAFT_FOLLOW_SHARE 0.005
 
 /* The mean time of the steps of a class. */
 struct step_cost {
@@ -34,12 +42,34 @@ struct step_cost {
     int64_t n, last_step;
 };
 
+/* The mean time of a draft model's passes, and how many chains of them were timed. */
+struct guess_cost {
+    double pass_ns;
+    int64_t n;
+};
+
 struct draft_control {
     struct step_cost costs[DRAFT_COST_CLASSES];
+    struct guess_cost guess;
+    /* Of plain steps: the last one without followed requests, and what following took beyond the
+     * times that were reported. */
+    int64_t clean_step[DRAFT_COST_CLASSES];
+    double follow_excess_ns[DRAFT_COST_CLASSES];
+    bool is_begun; /* the first credit was given */
+    int n_follows; /* that took much of a step, as the first ones may */
     double balance_ns;
-    double head_ns; /* the balance of following */
+    double base_ns;       /* of the last step: what it takes without drafts */
+    double head_ns;       /* the balance of following */
+    double trial_ns;      /* for following requests that are not expected to pay */
+    double prompt_row_ns; /* what following a prefill row takes; 0: not known */
+    /* Of a step with followed requests, their prompts left out. */
+    double gain_ns, gain_tokens;
+    int n_gains;          /* steps in these, as long as they are means */
+    double answer_tokens; /* mean length; 0: not known */
     int64_t n_steps;
-    int n_in_row; /* steps with drafts, one after the other */
+    bool is_behind_prefill; /* the next step */
+    int n_plain;            /* steps without drafts, one after the other */
+    int n_drafted;          /* steps with drafts since there were several plain ones in a row */
 };
 
 /* A decode step without prefill rows has run. */
@@ -47,14 +77,29 @@ struct draft_step {
     int n_seqs, n_draft_rows, n_accepted;
     double ns;       /* from the results of the step before to its own, the following included: */
     double guess_ns; /* of a draft model, to make drafts: what these cost beside the rows */
+    int n_passes;    /* of the draft model in guess_ns */
     double other_ns; /* of a draft model, to follow the target: not part of the step */
 };
 void draft_control_step(struct draft_control *c, const struct draft_step *step);
 
-/* A step of any kind has taken ns, and following it has taken other_ns of these. */
-void draft_control_follow(struct draft_control *c, double ns, double other_ns);
-/* Whether the head may follow one more request. */
-bool draft_control_may_follow(const struct draft_control *c);
+/* A step of any kind has taken ns, and following the step before it other_ns of these. n_seqs: its
+ * sequences, if all have a decode row; 0: it has prefill rows. */
+void draft_control_follow(struct draft_control *c, int n_seqs, double ns, double other_ns);
+/* What following a step of step_ns counts for, if it took ns: the first times count in part. */
+double draft_control_follow_ns(struct draft_control *c, double step_ns, double ns);
+/* A prompt's n_rows were followed, which took ns. */
+void draft_control_prompt(struct draft_control *c, int n_rows, double ns);
+/* An answer has ended after n_tokens. */
+void draft_control_answer(struct draft_control *c, int n_tokens);
+/* Whether the head follows a new request with n_rows of prompt, whose answer has at most
+ * n_tokens_max: the answer is expected to gain what the prompt costs, or it is tried. */
+bool draft_control_begins_following(struct draft_control *c, int n_rows, int n_tokens_max);
+
+/* Whether a draft model should guess for a request that verifies nothing, to see whether it would
+ * be right: n_tokens after the last guesses, of which n_probes were for that. */
+bool draft_control_wants_probe(const struct draft_control *c, int n_tokens, int n_probes);
+/* Whether the head goes on following a request whose drafts were verified last n_tokens ago. */
+bool draft_control_keeps_following(const struct draft_control *c, int n_tokens);
 
 /* A sequence that has drafts for the next step. */
 struct draft_candidate {
@@ -78,6 +123,8 @@ struct draft_acceptance {
     double mean;
     int n; /* observations, as long as it is a mean */
 };
+/* A new request begins with what all had: more of them are more certain. */
+struct draft_acceptance draft_acceptance_begin(const struct draft_acceptance *all);
 void draft_acceptance_add(struct draft_acceptance *a, bool is_right, double newest_weight);
 
 #endif
