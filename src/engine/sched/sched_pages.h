@@ -18,6 +18,8 @@ void pages_alloc_rows(struct sched *s, int rank);
  * is preempted for them. */
 void pages_alloc_drafts(struct sched *s, struct seq *q);
 /* Some drafts of q were rejected: the pages that it had for them alone are released. */
+/* Plans the copy of one slot to another, of both groups, before the next step. */
+void pages_move_slot(struct sched *s, struct seq *q, int from, int to);
 void pages_roll_back(struct sched *s, struct seq *q);
 /* A step has stored more of q: whole pages go to the prefix cache, pages before the window are
  * released. */
