@@ -245,6 +245,9 @@ static void check_sample(const struct sample_args *a)
            (a->ids.dtype == DTYPE_I32 && a->ids.n_dims == 1 && a->ids.dim[0] == a->logits.dim[1]));
     assert(a->top_tokens.data == NULL || is_top(&a->top_tokens, DTYPE_I32));
     assert(a->top_logprobs.data == NULL || is_top(&a->top_logprobs, DTYPE_F32));
+    assert(a->candidates.data == NULL ||
+           (a->candidates.dtype == DTYPE_I32 && a->candidates.n_dims == 2 &&
+            a->candidates.dim[1] == DRAFT_CANDIDATES_MAX));
 }
 
 static void fit_sample(const struct sample_args *a, const struct batch *b)
@@ -253,6 +256,8 @@ static void fit_sample(const struct sample_args *a, const struct batch *b)
     assert(fits(&a->logits, b->n_samples));
     assert(a->top_tokens.data == NULL || fits(&a->top_tokens, b->n_samples));
     assert(a->top_logprobs.data == NULL || fits(&a->top_logprobs, b->n_samples));
+    assert(b->n_candidates == 0 ||
+           (a->candidates.data != NULL && fits(&a->candidates, b->n_samples)));
     batch_check_ids(b, a->logits.dim[1],
                     a->top_tokens.data != NULL && a->top_logprobs.data != NULL);
 }
