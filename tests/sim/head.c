@@ -4,6 +4,7 @@
 #include "sim.h"
 
 #include "backend/kv_page.h"
+#include "backend/tree_mask.h"
 #include "model/model.h"
 
 enum {
@@ -13,7 +14,8 @@ enum {
 };
 
 static uint64_t step_taps[ROWS_MAX], taps[ROWS_MAX], states[ROWS_MAX], kept[KEPT_MAX];
-static int32_t tokens[STEPS_QUEUED_MAX][LIVE_MAX]; /* of pass n in n % STEPS_QUEUED_MAX */
+static int32_t tokens[STEPS_QUEUED_MAX][SAMPLES_MAX]; /* of pass n in n % STEPS_QUEUED_MAX */
+static int32_t candidates[SAMPLES_MAX][DRAFT_CANDIDATES_MAX];
 static uint64_t n_passes;
 static const uint64_t FIRST_TICKET = (uint64_t)1 << 40; /* those of the target's steps are lower */
 static char memory[PAGES_MAX * 64 * 16 * 8];
@@ -32,7 +34,11 @@ void head_init(struct model *m)
     d->act.taps = rows_of(taps, ROWS_MAX);
     d->act.f = rows_of(states, ROWS_MAX);
     d->act.kept = rows_of(kept, KEPT_MAX);
-    d->act.tokens.data = tokens[0];       /* of a device that is not ahead */
+    d->act.tokens.data = tokens[0]; /* of a device that is not ahead */
+    d->act.candidates = (struct tensor){.dtype = DTYPE_I32,
+                                        .n_dims = 2,
+                                        .dim = {SAMPLES_MAX, DRAFT_CANDIDATES_MAX},
+                                        .data = candidates};
     d->source.weights.fc.data = programs; /* the head reads taps */
     d->run_first = (struct compiled *)(void *)&programs[0];
     d->run_again = (struct compiled *)(void *)&programs[1];
@@ -155,6 +161,37 @@ static int32_t guess(const struct caller *c, uint64_t state, int position)
     return can_be_right && bits % 5 > 0 ? c->tokens[position] : sim_letter[bits / 64 % 4];
 }
 
+static bool is_among(const int32_t *list, int n, int32_t token)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == token)
+            return true;
+    return false;
+}
+
+/* The best guesses: different tokens, with that of the answer at some rank, and sometimes fewer. */
+static void guess_more(int32_t out[DRAFT_CANDIDATES_MAX], int n_max, const struct caller *c,
+                       uint64_t state, int position)
+{
+    const uint64_t bits = mix(state, 9);
+    const bool can_be_right = position < c->n_all && state == c->token_hash[position - 1];
+    int n = 0;
+
+    memset(out, -1, DRAFT_CANDIDATES_MAX * sizeof *out);
+    out[n] = guess(c, state, position);
+    if (out[n++] < 0)
+        return;
+    for (int i = 0; n < n_max && i < LETTERS - 3; i++) {
+        const int32_t other =
+            can_be_right && i == (int)(bits % 3) ? c->tokens[position] : sim_letter[4 + i];
+
+        if (bits % 7 == 3 && n == 2)
+            return;
+        if (!is_among(out, n, other))
+            out[n++] = other;
+    }
+}
+
 static void run_row(const struct batch *b, int row, bool again)
 {
     const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
@@ -168,10 +205,11 @@ static void run_row(const struct batch *b, int row, bool again)
         token = token < 0 ? 0 : token;
     }
     if (again)
-        CHECK(*slot(b, s, position - 1) == state);
+        CHECK(*slot(b, s, slot_seen(b, row, position - 1)) == state);
     else
         check_is_known(state, position, token);
-    write_slot(b, s, position, next_token_hash(state, token));
+    CHECK(again || tree_slot(b, row) == position);
+    write_slot(b, s, tree_slot(b, row), next_token_hash(state, token));
 }
 
 static void run_sample(const struct batch *b, int i, bool again, uint64_t *out)
@@ -182,27 +220,30 @@ static void run_sample(const struct batch *b, int i, bool again, uint64_t *out)
     const struct caller *c = caller_with(p->seed);
 
     CHECK((int)p->position == position + 2);
-    CHECK(p->row == s->first_row + s->n_rows - 1);
+    CHECK(p->row == s->first_row + s->n_rows - 1 || b->n_tree_masks > 0);
     CHECK(c->request->seq.state == SEQ_RUNNING);
     if (!again) {
         CHECK(position == c->request->seq.n_tokens - 2);
         check_read(b, s, position, c);
     }
-    *out = *slot(b, s, position);
+    *out = *slot(b, s, tree_slot(b, p->row));
     next_tokens()[i] = guess(c, *out, (int)p->position);
+    if (b->n_candidates > 0)
+        guess_more(candidates[i], b->n_candidates, c, *out, (int)p->position);
     totals.n_guesses++;
 }
 
 /* While a step is in flight the head only stores positions, and guesses nothing. */
 enum osp_status head_run(const struct batch *b, bool again, uint64_t *ticket)
 {
-    uint64_t next[LIVE_MAX];
+    uint64_t next[SAMPLES_MAX];
 
     CHECK(world.odds.eagle3);
     CHECK(!world.is_in_flight || (world.odds.is_ahead && !again && b->n_samples == 0));
     CHECK(b->n_rows > 0 && b->n_rows <= world.engine->limits.n_batch_tokens_max);
-    CHECK(b->n_seqs <= world.engine->limits.n_seqs_max && b->n_samples <= b->n_seqs);
-    CHECK(!again || (b->n_rows == b->n_seqs && b->n_samples == b->n_seqs));
+    CHECK(b->n_seqs <= world.engine->limits.n_seqs_max && b->n_samples <= SAMPLES_MAX);
+    CHECK(b->n_samples <= b->n_seqs || b->n_tree_masks > 0);
+    CHECK(!again || (b->n_rows == b->n_samples && (b->n_rows == b->n_seqs || b->n_tree_masks > 0)));
     for (int row = 0; row < b->n_rows; row++)
         run_row(b, row, again);
     for (int i = 0; i < b->n_samples; i++)
