@@ -181,9 +181,12 @@ static void guess_more(int32_t out[DRAFT_CANDIDATES_MAX], int n_max, const struc
     out[n] = guess(c, state, position);
     if (out[n++] < 0)
         return;
-    for (int i = 0; n < n_max && i < LETTERS - 3; i++) {
-        const int32_t other =
-            can_be_right && i == (int)(bits % 3) ? c->tokens[position] : sim_letter[4 + i];
+    for (int i = 0; n < n_max && i < LETTERS; i++) {
+        const int letter = (int)((bits / 64 + (uint64_t)i * 5) % LETTERS); /* each of them once */
+        const bool is_common = i < 4 && bits / 8 % 4 > 0;
+        const int32_t other = can_be_right && i == (int)(bits % 3)
+                                  ? c->tokens[position]
+                                  : sim_letter[is_common ? letter % 4 : letter];
 
         if (bits % 7 == 3 && n == 2)
             return;
