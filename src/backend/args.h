@@ -105,10 +105,11 @@ struct sample_args {
     /* (V) i32: the id that is stored in `tokens`, and whose noise is used (backend/gumbel.h), for
      * each id of the logits; data NULL: the same */
     struct tensor ids;
-    /* (R, DRAFT_CANDIDATES_MAX) i32: out, of a batch with n_candidates > 0: the ids, as in `tokens`,
-     * with the n_candidates largest scores, by falling score, ties to the lower id; -1 after the
-     * last one. The first one is the token. Scores are those that sampling compares: the logit, or,
-     * with a temperature, gumbel.h's. Data NULL: no batch has n_candidates > 0. */
+    /* (R, DRAFT_CANDIDATES_MAX) i32: out, of a batch with n_candidates > 0: the ids, as in
+     * `tokens`, with the n_candidates largest scores, by falling score, ties to the lower id;
+     * -1 after the last one. The first one is the token. Scores are those that sampling
+     * compares: the logit, or, with a temperature, gumbel.h's. Data NULL: no batch has
+     * n_candidates > 0. */
     struct tensor candidates;
 };
 

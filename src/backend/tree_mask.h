@@ -3,9 +3,9 @@
  * The rows of a tree begin behind the positions that are stored for good: at position B. Bit i of a
  * row's mask stands for slot B + i of the sequence, which lives where position B + i would. A row
  * sees all positions below B, and the slots of its mask: those of its ancestors in the tree, the
- * topmost first, and last its own, the highest bit. So its position is B + the number of bits - 1,
- * which gives B, and the bit of rank k is the key of position B + k. A row outside of a tree has mask
- * 1: it lives at its position.
+ * topmost first, and last its own, the highest bit. The k-th set bit, from 0, is the key of
+ * position B + k, and B is the row's position + 1 - the number of its bits. A row outside of a tree
+ * has mask 1: it lives at its position.
  *
  * Ancestors need not be rows of the same batch: a draft head computes a level of the tree in each
  * pass. */

@@ -66,7 +66,7 @@ static int find_node(const struct tree_path *nodes, int n_nodes, const struct tr
     return -1;
 }
 
-/* The nodes are sorted: a node comes behind its parent, and behind its sibling of the rank before. */
+/* The nodes are sorted: each comes behind its parent, and behind its sibling of the rank before. */
 static enum osp_status link_nodes(struct osp_speculative *s, const struct tree_path *nodes, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
-/* speculative_token_tree of --speculative-config. vLLM's is the text of a Python list of tuples, each
- * of which is a node: the ranks of the guesses on its path, from 0, the best one. A list of lists of
- * JSON is the same. */
+/* speculative_token_tree of --speculative-config. vLLM's is the text of a Python list of tuples.
+ * Each of them is a node: the ranks of the guesses on its path, from 0, the best one. A list of
+ * lists of JSON is the same. */
 #ifndef CLI_OPTIONS_DRAFT_TREE_JSON_H
 #define CLI_OPTIONS_DRAFT_TREE_JSON_H
 

@@ -1,8 +1,8 @@
-/* Guesses of trees, level by level. The first pass of the head gives the nodes of the first level;
- * each later pass has a row for every node of a level that has children, whose candidates are
- * these. A row sees the head's keys and values of its ancestors, which earlier passes stored in slots
- * of their own behind the request's known positions (backend/tree_mask.h). They are computed again
- * when the states of the target are known. */
+/* Guesses of trees, level by level. The first pass of the head gives the nodes of the first level.
+ * Each later pass has a row for every node of a level that has children: the row's candidates are
+ * the children. A row sees the head's keys and values of its ancestors, which earlier passes stored
+ * in slots of their own behind the request's known positions (backend/tree_mask.h). They are
+ * computed again when the states of the target are known. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

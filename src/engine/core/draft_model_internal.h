@@ -1,4 +1,5 @@
-/* What draft_model.c, which follows the target and guesses chains, shares with draft_guess_tree.c. */
+/* What draft_model.c, which follows the target and guesses chains, shares with
+ * draft_guess_tree.c. */
 #ifndef ENGINE_CORE_DRAFT_MODEL_INTERNAL_H
 #define ENGINE_CORE_DRAFT_MODEL_INTERNAL_H
 

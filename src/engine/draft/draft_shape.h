@@ -27,8 +27,9 @@ struct draft_shape draft_shape_likeliest(const struct draft_shape *s, const doub
 /* The acceptance of the chain of as many drafts that gives as many tokens as the tree. */
 double draft_shape_acceptance(const struct draft_shape *s, const double *chances);
 
-/* Writes the nodes whose tokens are known (>= 0), and whose parents are, in the order of a walk from
- * the root: first the path of the best guesses, which then needs no copies. Returns their number. */
+/* Writes the nodes whose tokens are known (>= 0), and whose parents are, in the order of a walk
+ * from the root: first the path of the best guesses, which then needs no copies. Returns their
+ * number. */
 int draft_shape_walk(const struct draft_shape *s, const int32_t *tokens,
                      int32_t out_tokens[DRAFTS_MAX], int8_t out_parents[DRAFTS_MAX]);
 

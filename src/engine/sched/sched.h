@@ -198,8 +198,8 @@ static inline int chunk_first_logprob(const struct step_chunk *p)
 }
 
 /* To be done in order before the step, even if it has no chunks. `to` and `from` are pages; a swap
- * has a place in host memory as one of them. MOVE_SLOT copies one slot, of an accepted draft that is
- * not in place. */
+ * has a place in host memory as one of them. MOVE_SLOT copies one slot, of an accepted draft that
+ * is not in place. */
 enum move_kind { MOVE_COPY, MOVE_SWAP_OUT, MOVE_SWAP_IN, MOVE_SLOT };
 struct page_move {
     enum move_kind kind;

@@ -131,8 +131,9 @@ static void accept_draft(struct sched *s, struct seq *q, const struct step_chunk
     pages_commit(s, q);
 }
 
-/* tokens: of the row of the last token, and of each draft's row. From the former on each counts that
- * is sampled behind the token before it: a draft equals it, and the sequence goes on. */
+/* tokens: of the row of the last token, and of each draft's row. The first one counts. If a draft
+ * behind the last counted token's row equals it, that draft is accepted, and the token of its row
+ * counts next. */
 static void commit_tokens(struct sched *s, struct step_chunk *chunk, const int32_t *tokens,
                           uint64_t now_ns)
 {
