@@ -190,7 +190,10 @@ static void guess_more(int32_t out[DRAFT_CANDIDATES_MAX], int n_max, const struc
 
         if (bits % 7 == 3 && n == 2)
             return;
-        if (!is_among(out, n, other))
+        if (i == 0 && bits / 32 % 4 == 1 &&
+            out[0] != sim_letter[LETTERS - 1]) /* one that ends the answer, before the right one */
+            out[n++] = sim_letter[LETTERS - 1];
+        else if (!is_among(out, n, other))
             out[n++] = other;
     }
 }

@@ -216,11 +216,31 @@ void draft_options_release(struct draft_options *o)
     *o = (struct draft_options){.model = NULL};
 }
 
-int draft_args_rows(const struct osp_speculative *s, int n_seqs_max)
+/* Draft tokens of a sequence in a step. */
+static int n_drafts_of(const struct osp_speculative *s)
 {
     const int n_default =
         s->method == OSP_DRAFTS_EAGLE3 ? (int)EAGLE3_DRAFTS_DEFAULT : (int)DRAFTS_DEFAULT;
-    const int n_tokens = s->n_tree > 0 ? s->n_tree : s->tokens_max > 0 ? s->tokens_max : n_default;
+
+    if (s->n_tree > 0)
+        return s->n_tree;
+    return s->tokens_max > 0 ? s->tokens_max : n_default;
+}
+
+int draft_args_positions(const struct osp_speculative *s)
+{
+    int n = 0;
+
+    if (s->n_tree == 0)
+        return n_drafts_of(s);
+    for (int i = s->n_tree - 1; i >= 0; i = s->tree_parents[i]) /* the last one is the deepest */
+        n++;
+    return n;
+}
+
+int draft_args_rows(const struct osp_speculative *s, int n_seqs_max)
+{
+    const int n_tokens = n_drafts_of(s);
     const int n_seqs = n_seqs_max > 0 ? n_seqs_max : (int)SEQS_DEFAULT;
 
     if (s->method == OSP_DRAFTS_OFF)
