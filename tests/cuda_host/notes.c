@@ -62,9 +62,11 @@ static const struct {
     {"decode_gemm_kernel<", " kv_rows "}, /* with the epilogue that stores keys and values */
     {"smem_resident_kernel<", " kv_rows "},
     {"mxfp8_matmul_kernel<",
-     " y att q units taps normed "}, /* float32 rows, which it takes as MXFP8 */
-    {"residual_rmsnorm", " h "},     /* without the residual add */
+     " y att q units taps normed "},  /* float32 rows, which it takes as MXFP8 */
+    {"residual_rmsnorm", " h "},      /* without the residual add */
+    {"shared_rmsnorm_kernel", " y "}, /* where only the operand is read */
     {"topk_kernel", " y wr br "},
+    {"shared_topk_kernel", " y wr br "},
     {"up_kernel<", " w_down b_down h ids gates router_logits "},
     {"down_kernel<", " w_up b_up x y h br norm router_logits "},
     {"expert_jobs_kernel", " w_up w_down b_up b_down h x y units parts gates rounded "},

@@ -9,7 +9,7 @@
 #include "cuda/common/live_rows.cuh"
 #include "cuda/common/out_sums.h"
 #include "cuda/common/pdl.cuh"
-#include "cuda/common/rank_wait.cuh"
+#include "cuda/common/rank_vector.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 
 enum {
@@ -18,51 +18,6 @@ enum {
     FEW_VECTORS = 1024, /* as many blocks as possible for the least latency */
     BLOCKS_PER_SM = 2
 };
-
-/* ---- a vector of a window ---- */
-
-static __device__ __forceinline__ uint32_t sendable(uint32_t word)
-{
-    return word == RANK_EMPTY ? 0 : word;
-}
-
-static __device__ __forceinline__ void push(void *to, uint4 v)
-{
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
-                 "r"(v.w)
-                 : "memory");
-}
-
-static __device__ __forceinline__ uint4 poll(const void *from)
-{
-    uint4 v;
-
-    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from)
-                 : "memory");
-    return v;
-}
-
-static __device__ __forceinline__ bool has_arrived(uint4 v)
-{
-    return v.x != RANK_EMPTY && v.y != RANK_EMPTY && v.z != RANK_EMPTY && v.w != RANK_EMPTY;
-}
-
-/* Waits for a vector, and empties its place. */
-static __device__ __forceinline__ uint4 take(char *from, const struct rank_peers &p, int rank,
-                                             struct rank_wait *w)
-{
-    uint4 v = poll(from);
-
-    for (int polls = 1; !has_arrived(v); polls++) {
-        if (is_over(p, rank, polls, w))
-            return make_uint4(RANK_LOST, RANK_LOST, RANK_LOST, RANK_LOST);
-        v = poll(from);
-    }
-    push(from, make_uint4(RANK_EMPTY, RANK_EMPTY, RANK_EMPTY, RANK_EMPTY));
-    return v;
-}
 
 /* ---- sums ---- */
 
@@ -113,9 +68,7 @@ static __device__ __forceinline__ bool is_integer_vector(const struct rank_sums 
 
 static __device__ __forceinline__ uint4 load_own(const struct rank_sums &s, int64_t i)
 {
-    const uint4 v = __ldcg((const uint4 *)s.h + i);
-
-    return make_uint4(sendable(v.x), sendable(v.y), sendable(v.z), sendable(v.w));
+    return sendable(__ldcg((const uint4 *)s.h + i));
 }
 
 /* Stores the result of vector i. */
@@ -159,7 +112,7 @@ static __device__ __forceinline__ void add_all(const struct rank_sums &s, const 
     struct rank_wait wait = {0, false};
 
 #pragma unroll 4
-    for (int64_t i = begin; !s.is_pushed && i < v.n; i += stride) {
+    for (int64_t i = begin; i < v.n; i += stride) {
         const uint4 own = load_own(s, i);
 
 #pragma unroll
@@ -186,7 +139,7 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
     struct rank_wait wait = {0, false};
 
 #pragma unroll 2
-    for (int64_t at = begin; !s.is_pushed && at < v.part; at += stride)
+    for (int64_t at = begin; at < v.part; at += stride)
 #pragma unroll
         for (int r = 0; r < RANK_PEERS_MAX; r++)
             if (r < n_ranks && r != rank && r * v.part + at < v.n)
@@ -200,7 +153,7 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
         uint4 sum = take_sum(s, v.mine + at * (int64_t)sizeof(uint4), v.part, load_own(s, i),
                              is_integer_vector(s, v, i), &wait);
 
-        sum = make_uint4(sendable(sum.x), sendable(sum.y), sendable(sum.z), sendable(sum.w));
+        sum = sendable(sum);
 #pragma unroll
         for (int r = 0; r < RANK_PEERS_MAX; r++)
             if (r < n_ranks && r != rank)

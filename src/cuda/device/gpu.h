@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
-#include "cuda/common/rank_exchange.h"
+#include "cuda/common/rank_share.h"
 #include "cuda/launch/kernel_table.h"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/workspaces.h"
@@ -78,6 +78,7 @@ struct gpu {
     uint32_t n_exchanges;           /* of all steps so far */
     void *window;                   /* of this rank; NULL: there is one rank */
     int64_t signals_at;             /* in windows */
+    struct rank_gather gather;      /* likewise */
     void *mappings[RANK_PEERS_MAX]; /* of other ranks' windows; own: of rank 0's logits */
     struct stage_cost costs[N_STAGES];
 };

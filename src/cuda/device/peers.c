@@ -125,14 +125,32 @@ static int64_t slot_bytes_of(const struct step_shape *s)
     return rank_slot_bytes(s->counts.n_rows, s->width, s->n_ranks);
 }
 
+static struct rank_gather gather_of(const struct step_shape *s)
+{
+    return rank_gather_at(
+        rank_window_bytes(slot_bytes_of(s), s->counts.n_samples, s->width, s->n_ranks),
+        s->counts.n_rows, s->width, s->n_active, s->n_ranks);
+}
+
 static int64_t window_bytes_of(const struct step_shape *s)
 {
-    return rank_window_bytes(slot_bytes_of(s), s->counts.n_samples, s->width, s->n_ranks);
+    return gather_of(s).end_at;
 }
 
 int64_t gpu_peers_bytes(const struct step_shape *shape)
 {
     return shape->n_ranks > 1 ? window_bytes_of(shape) + BEHIND_BYTES : 0;
+}
+
+/* Two workspaces are in the window, where the other ranks write them. */
+static void place_workspaces(struct gpu *gpu, char *window)
+{
+    const struct rank_gather *g = &gpu->gather;
+
+    gpu->workspaces.at[WORKSPACE_gathered] =
+        (struct gpu_workspace){window + g->operand_at, (size_t)(g->ids_at - g->operand_at)};
+    gpu->workspaces.at[WORKSPACE_routes] =
+        (struct gpu_workspace){window + g->ids_at, (size_t)(g->flags_at - g->ids_at)};
 }
 
 /* Allocates and empties this rank's window, and the words behind it. */
@@ -154,10 +172,15 @@ static enum osp_status make_window(struct gpu *gpu, const struct step_shape *s)
     p->ended = (int32_t *)(void *)((char *)window + n_bytes + WORD_BYTES);
     p->on_device = (struct rank_peers *)(void *)((char *)window + n_bytes + 2 * WORD_BYTES);
     gpu->signals_at = rank_signals_at(p->slot_bytes, s->counts.n_samples);
+    gpu->gather = gather_of(s);
+    place_workspaces(gpu, window);
     TRY(gpu_check(cudaHostAlloc((void **)&p->state, sizeof(*p->state), cudaHostAllocMapped),
                   "allocating the state of the ranks"));
     *p->state = 0;
     launch_rank_window(gpu->stream, window, n_bytes);
+    TRY(gpu_check(cudaMemsetAsync((char *)window + gpu->gather.operand_at, 0,
+                                  (size_t)(n_bytes - gpu->gather.operand_at), gpu->stream),
+                  "clearing this rank's exchange window"));
     TRY(gpu_check(cudaMemsetAsync(p->ended, 0, WORD_BYTES, gpu->stream),
                   "clearing the state of the ranks"));
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "clearing this rank's exchange window"));
@@ -238,6 +261,8 @@ void gpu_peers_close(struct gpu *gpu)
             (void)cudaIpcCloseMemHandle(gpu->mappings[r]);
     if (gpu->window != NULL)
         gpu->limits.exchange->ops->leave(gpu->limits.exchange);
+    gpu->workspaces.at[WORKSPACE_gathered] = gpu->workspaces.at[WORKSPACE_routes] =
+        (struct gpu_workspace){0};
     (void)cudaFree(gpu->window);
     (void)cudaFreeHost(gpu->peers.state);
 }

@@ -12,6 +12,10 @@ void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer,
 
     if (!is_exchanged(f, i) || f->n_rows == 0)
         return;
+    if (is_shared(f)) { /* the residual takes them */
+        f->sums_index = f->list->n_exchanges++;
+        return;
+    }
     s = (struct rank_sums){.peers = *f->in->peers,
                            .h = h->data,
                            .unit = unit,
@@ -19,31 +23,12 @@ void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer,
                            .n_rows = f->n_rows,
                            .n_integer = n_integer,
                            .n_columns = (int32_t)h->dim[1],
-                           .index = f->list->n_exchanges++,
-                           .is_pushed = f->is_pushed};
-    f->is_pushed = false;
+                           .index = f->list->n_exchanges++};
     next_launch(f);
     launch_rank_sums(f->list, &s);
     reads(f, i, h);
     writes(f, i, h);
     set_op(f, i);
-}
-
-bool can_push(const struct fuse *f, int i, int n_rows, int64_t n_columns)
-{
-    return is_exchanged(f, i) && f->n_live == NULL && n_rows == f->n_rows &&
-           n_columns % RANK_WORDS == 0;
-}
-
-struct rank_push push_of(struct fuse *f, int64_t n_columns)
-{
-    const int64_t n_vectors = f->n_rows * (n_columns / RANK_WORDS);
-
-    f->is_pushed = true;
-    return (struct rank_push){.peers = f->in->peers->on_device,
-                              .n_vectors = n_vectors,
-                              .index = f->list->n_exchanges,
-                              .is_owned = rank_is_owned(n_vectors, f->in->peers->n_ranks)};
 }
 
 /* On Hopper all kernels for decode rows of packed weights can. */

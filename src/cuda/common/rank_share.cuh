@@ -1,0 +1,72 @@
+/* Device functions of rows that ranks share out (rank_share.h). */
+#ifndef CUDA_COMMON_RANK_SHARE_CUH
+#define CUDA_COMMON_RANK_SHARE_CUH
+
+#include "cuda/common/rank_share.h"
+#include "cuda/common/rank_wait.cuh"
+
+/* The slot of an exchange in every window. The upload sets the number, so it may be read early. */
+static __device__ __forceinline__ int64_t rank_slot_at(const struct rank_peers &p, int index)
+{
+    return (*(volatile uint32_t *)p.n_before + (uint32_t)index) % 2 * p.slot_bytes;
+}
+
+/* Where this rank's part of a row of n numbers goes: to its owner, or to the row of h. */
+static __device__ __forceinline__ float *pushed_row(const struct rank_push &push, float *h, int row,
+                                                    int64_t n)
+{
+    const struct rank_peers &p = *push.peers;
+    const int owner = rank_share_owner(push.share, row);
+
+    if (owner == p.rank)
+        return h + row * n;
+    return (float *)(p.windows[owner] + rank_slot_at(p, push.index)) +
+           rank_share_place(push.share, p.rank, row) * n;
+}
+
+/* -0 has the bits of RANK_EMPTY; the sum with 0 is +0 then, and else the number. */
+static __device__ __forceinline__ float4 without_empty(float4 v)
+{
+    return make_float4(v.x + 0.0f, v.y + 0.0f, v.z + 0.0f, v.w + 0.0f);
+}
+
+/* All threads of all blocks, n_blocks, call it behind their stores to other ranks' windows. The
+ * last block tells the others, and returns when all of them have told it the same. */
+static __device__ __forceinline__ void
+announce(const struct rank_peers &p, const struct rank_gather &g, int index, unsigned n_blocks)
+{
+    __shared__ bool is_last;
+    char *const mine = p.windows[p.rank];
+    unsigned *const n_done = (unsigned *)(mine + g.n_done_at);
+    const uint32_t number = *(volatile uint32_t *)p.n_before + (uint32_t)index + 1;
+    const int r = (int)threadIdx.x;
+    struct rank_wait wait = {0, false};
+    uint32_t found;
+
+    __threadfence_system();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        is_last = atomicAdd(n_done, 1u) + 1 == n_blocks;
+    __syncthreads();
+    if (!is_last)
+        return;
+    if (threadIdx.x == 0)
+        *n_done = 0;
+    if (r >= p.n_ranks || r == p.rank)
+        return;
+    __threadfence_system();
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p.windows[r] + g.flags_at +
+                                                             p.rank * RANK_FLAG_BYTES),
+                 "r"(number)
+                 : "memory");
+    for (int polls = 1;; polls++) {
+        asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
+                     : "=r"(found)
+                     : "l"(mine + g.flags_at + r * RANK_FLAG_BYTES)
+                     : "memory");
+        if (found == number || is_over(p, r, polls, &wait))
+            break;
+    }
+}
+
+#endif
