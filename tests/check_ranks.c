@@ -6,6 +6,10 @@
  *         device, alone and several at once. Logits, tokens and logprobs must be those of one rank.
  *         With CHECK_PREFILL=1 the prompts are prefill rows: a measurement for GPUs, where it fails,
  *         since bits differ; it prints the largest difference of logprobs.
+ *     check_ranks DEVICE SHAPE LAYERS RANKS prefill ROWS[xSEQUENCES]...
+ *         bits of prompts of so many rows, of several sequences in one step: whole, and in steps of
+ *         few rows, which have other kernels and exchanges. Both must be the same, on one rank and
+ *         on RANKS; prints the largest difference of logprobs between these
  *     check_ranks DEVICE SHAPE LAYERS RANKS time ROUNDS CONTEXT ROWS...
  *         prints the time of a step of so many decode rows at CONTEXT, or, of +ROWS, of so many
  *         prefill rows, on one rank and on RANKS in alternating runs
@@ -38,6 +42,9 @@ enum {
     ROWS_MAX = 2048,
     ROWS_MAX_CPU = 256, /* of a prefill step during faults */
     TIMES_MAX = 16,
+    PROMPTS_MAX = 10,
+    PROMPT_TOKENS = 8,  /* of a sequence, after its prompt */
+    PROMPT_PIECE = 100, /* rows of a step: too few for ranks to share them out */
     START_S_MAX = 120,  /* until ranks make steps */
     FAULT_MS_MAX = 1500 /* until the others have failed: heartbeats are the parent's here */
 };
@@ -74,6 +81,11 @@ struct shared {
     struct outcome outcomes[2][N_SEQ_COUNTS][TOKENS][SEQS_MAX]; /* of one rank; of several */
     double times_us[2][TIMES_MAX];                              /* the least of all rounds */
     _Atomic int n_steps, n_prefills;                            /* of rank 0 */
+};
+
+/* Of the same number of rows each. */
+struct prompts {
+    int n_rows, n_seqs;
 };
 
 struct options {
@@ -223,6 +235,91 @@ static void run_bits(struct rank *r)
     logits = mem_new((size_t)SEQS_MAX * (size_t)model_config(r->m)->vocab_size * sizeof(float));
     for (int i = 0; i < n_seq_counts(r->opt); i++)
         play(r, r->opt->shared->outcomes[r->n_ranks > 1][i], seq_counts[i], logits);
+    free(logits);
+}
+
+/* ---- prompts ---- */
+
+/* Rows [first, end) of the prompts of n sequences, whose last rows are sampled. */
+static struct batch *prompts_of(const struct rank *r, int n, int first, int end)
+{
+    const int n_each = end - first, n_pages = steps_pages(end);
+    const struct batch_counts counts = {
+        .n_rows = n * n_each, .n_seqs = n, .n_samples = n, .n_pages = N_PAGE_GROUPS * n * n_pages};
+    struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
+
+    for (int s = 0; s < n; s++) {
+        struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b) + s;
+
+        *seq = (struct batch_seq){.first_row = s * n_each, .n_rows = n_each};
+        ((struct batch_sample *)BATCH_SAMPLES(b))[s] = (struct batch_sample){
+            .row = (s + 1) * n_each - 1, .top_p = 1, .position = (uint32_t)end};
+        for (int g = 0; g < N_PAGE_GROUPS; g++) {
+            seq->table[g] = (g * n + s) * n_pages;
+            seq->n_pages[g] = n_pages;
+            for (int p = 0; p < n_pages; p++)
+                ((int32_t *)BATCH_PAGES(b))[seq->table[g] + p] = p * r->n_seqs + s;
+        }
+    }
+    for (int row = 0; row < n * n_each; row++) {
+        const int seq = row / n_each, at = first + row % n_each;
+
+        ((int32_t *)BATCH_PHASES(b))[row] = PHASE_PREFILL;
+        ((int32_t *)BATCH_POSITIONS(b))[row] = at;
+        ((int32_t *)BATCH_ROW_SEQ(b))[row] = seq;
+        ((int32_t *)BATCH_TOKENS(b))[row] =
+            (int32_t)(rng_bits(2, (uint64_t)(seq * 100000 + at), 0) % 1900);
+    }
+    return b;
+}
+
+/* A prompt in steps of n_each rows, and some tokens. */
+static void play_prompts(struct rank *r, struct outcome out[][SEQS_MAX], const struct prompts *p,
+                         int n_each, float *logits)
+{
+    uint64_t ticket = 0;
+
+    for (int first = 0; first < p->n_rows; first += n_each) {
+        ticket = run(r, prompts_of(r, p->n_seqs, first,
+                                   first + n_each < p->n_rows ? first + n_each : p->n_rows));
+        must(model_wait(r->m, ticket));
+    }
+    note_outcomes(r, out[0], p->n_seqs, logits);
+    for (int t = 1; t < PROMPT_TOKENS; t++) {
+        ticket = run(r, batch_of(r, p->n_seqs, p->n_rows + t - 1, -1, ticket));
+        must(model_wait(r->m, ticket));
+        note_outcomes(r, out[t], p->n_seqs, logits);
+    }
+}
+
+static struct prompts prompts_at(const struct options *opt, int i)
+{
+    const char *text = opt->times[i], *seqs = strchr(text, 'x');
+
+    return (struct prompts){atoi(text), seqs == NULL ? 1 : atoi(seqs + 1)};
+}
+
+static void run_prompts(struct rank *r)
+{
+    int n_rows = 0, n_seqs = 1;
+    float *logits;
+
+    for (int i = 0; i < r->opt->n_times; i++) {
+        const struct prompts p = prompts_at(r->opt, i);
+
+        n_rows = p.n_rows * p.n_seqs > n_rows ? p.n_rows * p.n_seqs : n_rows;
+        n_seqs = p.n_seqs > n_seqs ? p.n_seqs : n_seqs;
+        r->context = p.n_rows > r->context ? p.n_rows : r->context;
+    }
+    open_model(r, n_rows, n_seqs);
+    logits = mem_new((size_t)n_seqs * (size_t)model_config(r->m)->vocab_size * sizeof(float));
+    for (int i = 0; i < r->opt->n_times; i++) {
+        struct outcome(*out)[SEQS_MAX] = r->opt->shared->outcomes[r->n_ranks > 1][i];
+        const struct prompts p = prompts_at(r->opt, i);
+
+        play_prompts(r, out, &p, p.n_rows, logits);
+        play_prompts(r, out + PROMPT_TOKENS, &p, PROMPT_PIECE, logits);
+    }
     free(logits);
 }
 
@@ -462,6 +559,48 @@ static int check_bits(const struct options *opt)
     return n_bad;
 }
 
+static int differences(struct outcome (*a)[SEQS_MAX], struct outcome (*b)[SEQS_MAX], int n_seqs,
+                       double *largest)
+{
+    int n_bad = 0;
+
+    for (int t = 0; t < PROMPT_TOKENS; t++)
+        for (int s = 0; s < n_seqs; s++) {
+            const double difference = fabs((double)a[t][s].logprob - (double)b[t][s].logprob);
+
+            n_bad += memcmp(&a[t][s], &b[t][s], sizeof a[t][s]) != 0;
+            if (a[t][s].token == b[t][s].token && !(difference <= *largest))
+                *largest = difference;
+        }
+    return n_bad;
+}
+
+static int check_prompts(const struct options *opt)
+{
+    int n_bad = 0;
+
+    if (run_group(opt, 1, run_prompts) > 0 || run_group(opt, opt->n_ranks, run_prompts) > 0)
+        return 1;
+    for (int i = 0; i < opt->n_times; i++) {
+        struct outcome(*one)[SEQS_MAX] = opt->shared->outcomes[0][i];
+        struct outcome(*several)[SEQS_MAX] = opt->shared->outcomes[1][i];
+        const struct prompts p = prompts_at(opt, i);
+        double largest = 0, unused = 0;
+        const int n_one = differences(one, one + PROMPT_TOKENS, p.n_seqs, &unused);
+        const int n = differences(several, several + PROMPT_TOKENS, p.n_seqs, &unused);
+        const int n_other = differences(one, several, p.n_seqs, &largest);
+
+        printf("%d prompts of %d rows, whole and in pieces: %d of %d rows have other bits on 1 "
+               "rank, %d on %d ranks; between these %d, largest difference of a logprob %.3g\n",
+               p.n_seqs, p.n_rows, n_one, PROMPT_TOKENS * p.n_seqs, n, opt->n_ranks, n_other,
+               largest);
+        n_bad += n_one + n;
+    }
+    printf("prompts on 1 and %d ranks: %s\n", opt->n_ranks,
+           n_bad == 0 ? "the same bits" : "FAILED");
+    return n_bad;
+}
+
 static int check_times(const struct options *opt, int n_rounds)
 {
     for (int round = 0; round < n_rounds; round++)
@@ -591,6 +730,11 @@ int main(int argc, char **argv)
         for (int i = 8; i < argc && opt.n_times < TIMES_MAX; i++)
             opt.times[opt.n_times++] = argv[i];
         return check_times(&opt, atoi(argv[6])) > 0;
+    }
+    if (argc > 6 && strcmp(argv[5], "prefill") == 0) {
+        for (int i = 6; i < argc && opt.n_times < PROMPTS_MAX; i++)
+            opt.times[opt.n_times++] = argv[i];
+        return check_prompts(&opt) > 0;
     }
     if (argc > 6 && strcmp(argv[5], "faults") == 0)
         return check_faults(&opt, atoi(argv[6])) > 0;
