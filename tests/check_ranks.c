@@ -44,7 +44,8 @@ enum {
     TIMES_MAX = 16,
     PROMPTS_MAX = 10,
     PROMPT_TOKENS = 8,  /* of a sequence, after its prompt */
-    PROMPT_PIECE = 100, /* rows of a step: too few for ranks to share them out */
+    PROMPT_PIECE = 100, /* rows of a step: too few for ranks to share them out, with one sequence */
+    LOGITS_NOTED = 256, /* of the first token after a prompt */
     START_S_MAX = 120,  /* until ranks make steps */
     FAULT_MS_MAX = 1500 /* until the others have failed: heartbeats are the parent's here */
 };
@@ -79,8 +80,9 @@ struct outcome {
 struct shared {
     struct rank_watch watch;
     struct outcome outcomes[2][N_SEQ_COUNTS][TOKENS][SEQS_MAX]; /* of one rank; of several */
-    double times_us[2][TIMES_MAX];                              /* the least of all rounds */
-    _Atomic int n_steps, n_prefills;                            /* of rank 0 */
+    float logits[2][PROMPTS_MAX][2][LOGITS_NOTED]; /* likewise; of whole prompts, and of pieces */
+    double times_us[2][TIMES_MAX];                 /* the least of all rounds */
+    _Atomic int n_steps, n_prefills;               /* of rank 0 */
 };
 
 /* Of the same number of rows each. */
@@ -112,6 +114,7 @@ struct rank {
     struct exchange *exchange;
     struct model *m;
     int rank, n_ranks, context, n_seqs;
+    int prompt; /* tokens of the longest prompt of one sequence; 0: none exceeds the context */
     bool takes_tokens; /* of the step before, on the device */
 };
 
@@ -137,7 +140,8 @@ static void open_model(struct rank *r, int n_rows, int n_seqs)
 
     r->n_seqs = n_seqs;
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        o.n_pages[g] = n_seqs * pages_each(r);
+        o.n_pages[g] = n_seqs * pages_each(r) > steps_pages(r->prompt) ? n_seqs * pages_each(r)
+                                                                       : steps_pages(r->prompt);
     must(model_open(&r->m, &o));
     model_device_info(r->m, &info);
     r->takes_tokens = info.runs_pipelined;
@@ -275,8 +279,10 @@ static struct batch *prompts_of(const struct rank *r, int n, int first, int end)
 
 /* A prompt in steps of n_each rows, and some tokens. */
 static void play_prompts(struct rank *r, struct outcome out[][SEQS_MAX], const struct prompts *p,
-                         int n_each, float *logits)
+                         int n_each, float *logits, float noted[LOGITS_NOTED])
 {
+    const float *last = logits + (size_t)(p->n_seqs - 1) * (size_t)model_config(r->m)->vocab_size;
+    const int stride = (int)model_config(r->m)->vocab_size / LOGITS_NOTED;
     uint64_t ticket = 0;
 
     for (int first = 0; first < p->n_rows; first += n_each) {
@@ -285,6 +291,8 @@ static void play_prompts(struct rank *r, struct outcome out[][SEQS_MAX], const s
         must(model_wait(r->m, ticket));
     }
     note_outcomes(r, out[0], p->n_seqs, logits);
+    for (int i = 0; i < LOGITS_NOTED && r->rank == 0; i++)
+        noted[i] = last[i * stride];
     for (int t = 1; t < PROMPT_TOKENS; t++) {
         ticket = run(r, batch_of(r, p->n_seqs, p->n_rows + t - 1, -1, ticket));
         must(model_wait(r->m, ticket));
@@ -315,10 +323,11 @@ static void run_prompts(struct rank *r)
     logits = mem_new((size_t)n_seqs * (size_t)model_config(r->m)->vocab_size * sizeof(float));
     for (int i = 0; i < r->opt->n_times; i++) {
         struct outcome(*out)[SEQS_MAX] = r->opt->shared->outcomes[r->n_ranks > 1][i];
+        float(*noted)[LOGITS_NOTED] = r->opt->shared->logits[r->n_ranks > 1][i];
         const struct prompts p = prompts_at(r->opt, i);
 
-        play_prompts(r, out, &p, p.n_rows, logits);
-        play_prompts(r, out + PROMPT_TOKENS, &p, PROMPT_PIECE, logits);
+        play_prompts(r, out, &p, p.n_rows, logits, noted[0]);
+        play_prompts(r, out + PROMPT_TOKENS, &p, PROMPT_PIECE, logits, noted[1]);
     }
     free(logits);
 }
@@ -408,9 +417,11 @@ static void run_times(struct rank *r)
     int n_seqs = 1;
 
     r->context = r->opt->context;
-    for (int i = 0; i < r->opt->n_times; i++)
-        if (r->opt->times[i][0] != '+' && atoi(r->opt->times[i]) > n_seqs)
-            n_seqs = atoi(r->opt->times[i]);
+    for (int i = 0; i < r->opt->n_times; i++) {
+        int *const most = r->opt->times[i][0] == '+' ? &r->prompt : &n_seqs;
+
+        *most = atoi(r->opt->times[i]) > *most ? atoi(r->opt->times[i]) : *most;
+    }
     open_model(r, ROWS_MAX, n_seqs);
     fill_pages(r);
     for (int i = 0; i < r->opt->n_times; i++) {
@@ -575,6 +586,30 @@ static int differences(struct outcome (*a)[SEQS_MAX], struct outcome (*b)[SEQS_M
     return n_bad;
 }
 
+/* The largest difference of noted logits; a logit that is not a number counts as infinite. */
+static double logits_apart(const float *a, const float *b)
+{
+    double largest = 0;
+
+    for (int i = 0; i < LOGITS_NOTED; i++) {
+        const double difference = fabs((double)a[i] - (double)b[i]);
+
+        largest = !isfinite(difference) ? INFINITY : difference > largest ? difference : largest;
+    }
+    return largest;
+}
+
+static void print_logits(const struct options *opt, int i, int n_seqs)
+{
+    float(*one)[LOGITS_NOTED] = opt->shared->logits[0][i];
+    float(*several)[LOGITS_NOTED] = opt->shared->logits[1][i];
+
+    printf("    first tokens of sequence %d: logits of the whole prompt on %d ranks differ by %.3g "
+           "from those on 1 rank, by %.3g from those of pieces; pieces by %.3g from 1 rank\n",
+           n_seqs - 1, opt->n_ranks, logits_apart(several[0], one[0]),
+           logits_apart(several[0], several[1]), logits_apart(several[1], one[1]));
+}
+
 static int check_prompts(const struct options *opt)
 {
     int n_bad = 0;
@@ -594,6 +629,7 @@ static int check_prompts(const struct options *opt)
                "rank, %d on %d ranks; between these %d, largest difference of a logprob %.3g\n",
                p.n_seqs, p.n_rows, n_one, PROMPT_TOKENS * p.n_seqs, n, opt->n_ranks, n_other,
                largest);
+        print_logits(opt, i, p.n_seqs);
         n_bad += n_one + n;
     }
     printf("prompts on 1 and %d ranks: %s\n", opt->n_ranks,
