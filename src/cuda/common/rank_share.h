@@ -95,7 +95,7 @@ static inline struct rank_gather rank_gather_at(int64_t window_bytes, int64_t n_
     return g;
 }
 
-/* For a kernel that computes all rows of a sum and pushes each to its owner. It runs behind the
+/* For a kernel that has all rows of a sum and pushes each to its owner. It runs behind the
  * exchange before, as every kernel of the same stream does. */
 struct rank_push {
     const struct rank_peers *peers; /* device memory; NULL: nothing is pushed */

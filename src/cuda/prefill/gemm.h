@@ -104,7 +104,7 @@ void launch_expert_lists(struct launch_list *list, const struct expert_lists *ou
                          int n_tile_tokens);
 
 /* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats. Unless push.peers is NULL,
- * a row goes to the rank that owns it, n being a multiple of 4. */
+ * a row goes to the rank that owns it, n being a multiple of 4. With one part, it may be h. */
 struct partials {
     float *h;
     const float *parts;
@@ -134,10 +134,6 @@ struct gemm {
     const struct row_use *uses; /* row of out and gate; NULL: the same row, gate 1 */
     struct operand units;       /* one term; data NULL: no SwiGLU */
     float limit, alpha;
-    /* gemm_sm90.cu: the rows of out[0] go to their owners, from first_token on, and those before
-     * it at last; peers NULL: they stay here. */
-    struct rank_push push;
-    int first_token;
 };
 
 void launch_gemm(struct launch_list *list, const struct gemm *g);

@@ -6,7 +6,6 @@
 
 #include "cuda/prefill/gemm_weights.cuh"
 #include "cuda/common/mma.cuh"
-#include "cuda/common/rank_share.cuh"
 #include "cuda/common/wgmma.cuh"
 
 /* Keeps a value in a register, so that the compiler does not recompute it at each use. */
@@ -54,23 +53,13 @@ static __device__ __forceinline__ float with_bias(float d, const struct epilogue
 
 /* ---- stores ---- */
 
-/* Each thread loads the output row and gate of one token into shared memory at `to`, or the address
- * of a row that other ranks may own. */
+/* Each thread loads the output row and gate of one token into shared memory at `to`. */
 static __device__ __forceinline__ void load_row_use(const struct gemm &g, const struct tile &tile,
                                                     uint32_t to)
 {
     const int column = threadIdx.x % GROUP_THREADS;
     struct row_use use = {tile.first + column, 1.0f};
 
-    if (g.push.peers != NULL) {
-        const uint64_t row =
-            column < tile.n
-                ? (uint64_t)pushed_row(g.push, g.out[0], tile.first + column, g.out_width[0])
-                : 0;
-
-        store_8(to + column * 8, (uint32_t)row, (uint32_t)(row >> 32));
-        return;
-    }
     if (g.uses != NULL && column < tile.n)
         use = g.uses[tile.first + column];
     store_8(to + column * 8, (uint32_t)use.to, __float_as_uint(use.gate));
@@ -82,14 +71,6 @@ static __device__ __forceinline__ struct row_use use_at(uint32_t address)
 
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to), "=r"(gate) : "r"(address));
     return (struct row_use){(int32_t)to, __uint_as_float(gate)};
-}
-
-static __device__ __forceinline__ float *row_at(uint32_t address)
-{
-    uint64_t row;
-
-    asm volatile("ld.shared.u64 %0, [%1];" : "=l"(row) : "r"(address));
-    return (float *)row;
 }
 
 /* Stores a thread's results of one token, v[2 unit + (even 0, odd 1)], one by one: for the last
@@ -111,8 +92,8 @@ template <int N> static __device__ __forceinline__ void store_all(float *to, flo
 }
 
 /* Stores the accumulators as rows of floats. Row offsets fit into 32 bits; `row` is the thread's
- * first. Pushed rows have no -0, whose bits mean that nothing has arrived (rank_share.cuh). */
-template <class FORM, bool IS_WHOLE, bool IS_PUSHED>
+ * first. */
+template <class FORM, bool IS_WHOLE>
 static __device__ __forceinline__ void
 store_tile_rows(const struct launch_plan &p, const struct tile &tile,
                 const float (&d)[FORM::UNITS][FORM::SUMS], const struct epilogue<FORM> &epilogue,
@@ -128,37 +109,19 @@ store_tile_rows(const struct launch_plan &p, const struct tile &tile,
         const int column = i / 2 * 8 + i % 2, at = i / 2 * 4 + i % 2; /* from `first` on */
 
         if (column < (int)n) {
-            const struct row_use use = IS_PUSHED ? row_use{0, 1.0f} : use_at(mine + column * 8);
-            float *const to =
-                IS_PUSHED ? row_at(mine + column * 8) + row : out + (uint32_t)use.to * width;
+            const struct row_use use = use_at(mine + column * 8);
+            float *const to = out + (uint32_t)use.to * width;
             float v[2 * FORM::UNITS];
 
 #pragma unroll
-            for (int k = 0; k < 2 * FORM::UNITS; k++) {
-                v[k] = with_bias<FORM>(d[k / 2][at + k % 2 * 2], epilogue, k / 2, k % 2);
-                v[k] = IS_PUSHED ? v[k] + 0.0f : use.gate * v[k];
-            }
+            for (int k = 0; k < 2 * FORM::UNITS; k++)
+                v[k] = use.gate * with_bias<FORM>(d[k / 2][at + k % 2 * 2], epilogue, k / 2, k % 2);
             if (IS_WHOLE)
                 store_all(to, v);
             else
                 store_partial(to, p.jobs[tile.job].n_rows - row, v);
         }
     }
-}
-
-/* Most matmuls push nothing: their code is separate, and the shorter one. */
-template <class FORM>
-static __device__ __forceinline__ void
-store_rows(const struct launch_plan &p, const struct tile &tile,
-           const float (&d)[FORM::UNITS][FORM::SUMS], const struct epilogue<FORM> &epilogue,
-           int row, uint32_t uses, bool is_whole)
-{
-    if (p.g.push.peers != NULL)
-        is_whole ? store_tile_rows<FORM, true, true>(p, tile, d, epilogue, row, uses)
-                 : store_tile_rows<FORM, false, true>(p, tile, d, epilogue, row, uses);
-    else
-        is_whole ? store_tile_rows<FORM, true, false>(p, tile, d, epilogue, row, uses)
-                 : store_tile_rows<FORM, false, false>(p, tile, d, epilogue, row, uses);
 }
 
 /* Minimum and maximum; NaN if an operand is NaN. */

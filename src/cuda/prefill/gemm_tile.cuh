@@ -58,7 +58,6 @@ struct launch_plan {
     struct gemm g;
     struct job jobs[MATMUL_JOBS_MAX];
     int n_row_tiles, n_token_tiles; /* n_token_tiles: with experts an upper bound, or 0 */
-    int first_token_tile;           /* with g.push */
 };
 
 struct tile {
@@ -93,8 +92,7 @@ template <int... WIDTHS> static __device__ __forceinline__ int width_of(int n)
     return width;
 }
 
-/* Tiles of the same weights have consecutive ids, so that the weights are read from memory once.
- * Where rows are pushed to other ranks, tiles of the same tokens have, those of others first. */
+/* Tiles of the same weights have consecutive ids, so that the weights are read from memory once. */
 template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, int id,
                                                  struct tile *out)
@@ -118,13 +116,8 @@ static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, in
     } else if (id >= p.n_row_tiles * n_tiles) {
         return false;
     }
-    if (g.push.peers != NULL) {
-        row_tile = id % p.n_row_tiles;
-        out->first = (id / p.n_row_tiles + p.first_token_tile) % n_tiles * n_each;
-    } else {
-        row_tile = id / n_tiles;
-        out->first = first + (id - row_tile * n_tiles) * n_each;
-    }
+    row_tile = id / n_tiles;
+    out->first = first + (id - row_tile * n_tiles) * n_each;
     out->n = min(n_each, first + n - out->first);
     out->width = width_of<WIDTHS...>(out->n);
     out->job = 0;
@@ -155,14 +148,7 @@ static inline struct job job_of(const struct tensor *w, int first_tile)
 /* Tiles have tile_rows rows of W. */
 static inline struct launch_plan plan_of(const struct gemm *g, int tile_rows, int n_token_tiles)
 {
-    struct launch_plan p = {.g = *g,
-                            .jobs = {},
-                            .n_row_tiles = 0,
-                            .n_token_tiles = n_token_tiles,
-                            .first_token_tile = 0};
-
-    if (g->push.peers != NULL)
-        p.first_token_tile = g->first_token / g->n_tile_tokens % n_token_tiles;
+    struct launch_plan p = {.g = *g, .jobs = {}, .n_row_tiles = 0, .n_token_tiles = n_token_tiles};
 
     for (int i = 0; i < g->n_jobs; i++) {
         p.jobs[i] = job_of(&g->w[i], p.n_row_tiles);

@@ -117,8 +117,10 @@ static inline bool is_shared(const struct fuse *f)
 {
     return f->is_shared && !f->is_tail;
 }
-/* For the kernel that computes all rows of attn_out or of the experts. */
+/* For the kernel behind attn_out, or the last one of the experts. */
 struct rank_push share_push(const struct fuse *f);
+/* The rows of h, which the GEMM of attn_out has stored, to their owners. */
+void share_out(struct fuse *f, int i, const struct tensor *h);
 /* The first row behind this rank's own, which is computed first. */
 int share_first_row(const struct fuse *f);
 /* The residual of this rank's rows, if their sums are on the way (f->sums_index). */

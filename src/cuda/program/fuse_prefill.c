@@ -301,10 +301,6 @@ void prefill_sm90(struct fuse *f, const struct matmul *m)
 
     g.shape = tiling.shape;
     g.n_tile_tokens = tiling.n_tile_tokens;
-    if (is_shared(f) && is_stage(f, f->op, STAGE_attn_out)) {
-        g.push = share_push(f);
-        g.first_token = share_first_row(f);
-    }
     launch_gemm(f->list, &g);
     note_product_of(f, m, operand_of(f, m));
 }

@@ -71,6 +71,8 @@ void exchange_out(struct fuse *f, int i, const struct attn_out_args *a)
         return;
     if (n_words > 0)
         exchange_words(f, i, a, n_words);
+    if (is_shared(f))
+        share_out(f, i, &a->h);
     rest.data = (float *)rest.data + n_words * rest.dim[1];
     f->n_rows = n_all - n_words;
     exchange_sums(f, i, &rest, 0, NULL);

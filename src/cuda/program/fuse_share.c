@@ -101,6 +101,23 @@ struct rank_push share_push(const struct fuse *f)
         .peers = f->in->peers->on_device, .share = f->share, .index = f->list->n_exchanges};
 }
 
+void share_out(struct fuse *f, int i, const struct tensor *h)
+{
+    const struct partials p = {.h = h->data,
+                               .parts = h->data,
+                               .n_rows = f->n_rows,
+                               .n_ranks = 1,
+                               .n = h->dim[1],
+                               .push = share_push(f),
+                               .first_row = share_first_row(f) % f->n_rows};
+
+    next_launch(f);
+    launch_sum_partials(f->list, &p);
+    reads(f, i, h);
+    writes(f, i, h);
+    set_op(f, i);
+}
+
 int share_first_row(const struct fuse *f)
 {
     return rank_share_first(f->share, f->in->peers->rank + 1);
