@@ -173,17 +173,20 @@ CUDA_SRC  := $(call in_folder,src/cuda,c)
 LIB_SRC   := $(filter-out $(APP_SRC) $(OTHER_KERNELS) $(CUDA_SRC),$(call in_folder,src/*,c))
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
 CHECK_SRC := $(wildcard tests/*.c)
+# Folders with parts of test programs.
+TEST_FOLDERS := stages load sim answers fault emulated
 APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ)
 MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 LOAD      := $(BUILD)/tests/osprey-fake $(BUILD)/tests/burden
 GPU_FAULT := $(BUILD)/tests/gpu_fault.so
+NCCL_STANDIN := $(BUILD)/tests/nccl_standin.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
 FILTERS   := measure_streams read_messages dequantize print_logits print_draft measure_drafts \
-             measure_exchange measure_fleet
+             measure_head measure_exchange measure_fleet
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
 HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))
@@ -208,12 +211,12 @@ has-libraries:
 	           "run 'make setup' first" >&2; exit 1; }
 
 .PHONY: tests
-tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) $(HOST_TESTS) ## Build the test programs, too
+tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(NCCL_STANDIN) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) $(HOST_TESTS) ## Build the test programs, too
 
 .PHONY: test-programs test-objects
 test-programs: has-libraries $(UNITS) $(CHECKS)
 test-objects: has-libraries $(patsubst %.c,$(BUILD)/obj/%.o,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
-    $(foreach folder,stages load sim answers fault,$(wildcard tests/$(folder)/*.c)))
+    $(foreach folder,$(TEST_FOLDERS),$(wildcard tests/$(folder)/*.c)))
 
 COMPILE = $(CC) $(CFLAGS) $(HARDEN) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -256,8 +259,11 @@ $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags
 	@$(COMPILE) $(TEST_CFLAGS) -Itests/unit -Itests $(LIB_CFLAGS) $(APP_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Vectors of 512 bits are passed only between functions of one file, so their ABI does not matter.
-# At -O2 test_kernels.c takes four times as long to compile as at -O1, which says nothing of the kernels.
-$(BUILD)/obj/tests/unit/test_kernels.o $(BUILD)/obj/tests/unit/test_slices.o: TEST_CFLAGS += -Wno-psabi -O1
+# At -O2 it takes a minute to compile, at -O1 13 s, at -Og 3 s, which says nothing of the kernels.
+EMULATED_x86_64 := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/emulated/*.c))
+EMULATED := $(EMULATED_$(ARCH))
+$(EMULATED): TEST_CFLAGS += -Wno-psabi -Og
+$(BUILD)/tests/unit/test_kernels $(BUILD)/tests/unit/test_slices: $(EMULATED)
 
 $(BUILD)/libosprey.a: $(LIB_OBJ)
 	@echo "  AR    $@"
@@ -295,8 +301,8 @@ $(CU_OBJ): $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/cuda-flags
 	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CROSS) $(CUDA_CODE) $(INCLUDES) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o \
-                         $(BUILD)/obj/src/backend/tensor.o $(BUILD)/obj/src/backend/batch.o \
-                         $(BUILD)/obj/src/backend/program.o
+                         $(BUILD)/obj/src/base/nccl_library.o $(BUILD)/obj/src/backend/tensor.o \
+                         $(BUILD)/obj/src/backend/batch.o $(BUILD)/obj/src/backend/program.o
 	@echo "  LD    $@"
 	@$(CUDA_LINK) -o $@ $^ $(CUDA_LINK_LIBS)
 	@chmod go-w $(@D) $(BUILD)/flags $@ # a plug-in that others can write is refused (base/trusted.h)
@@ -317,6 +323,7 @@ $(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a $(BU
 CUDA_HOST_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cuda_host/*.c))
 $(CUDA_HOST_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 $(CUDA_HOST_TEST): $(CUDA_HOST_OBJ) $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/launch/launch_list.o \
+                   $(BUILD)/obj/src/cuda/launch/collective.o \
                    $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o \
                    $(BUILD)/obj/src/cuda/device/options.o $(BUILD)/obj/src/cuda/program/step_counts.o \
                    $(filter %/print_list.o %/hazards.o,$(CUDA_OBJ)) \
@@ -357,6 +364,10 @@ $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BU
                    $(BUILD)/obj/src/cuda/device/options.o $(BUILD)/obj/src/cuda/program/step_counts.o \
                                          $(BUILD)/obj/src/cuda/device/options.o
 
+# Where NCCL is called, and what the test loads in its place.
+$(BUILD)/tests/unit/test_nccl: $(BUILD)/obj/src/cuda/device/nccl.o | $(NCCL_STANDIN)
+$(BUILD)/tests/unit/test_doctor: | $(NCCL_STANDIN)
+
 # The program with a device that computes nothing, and the clients of the load tests (tests/load).
 $(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -378,6 +389,11 @@ $(GPU_FAULT): $(BUILD)/obj/tests/fault/gpu_fault.o
 	@echo "  LD    $@"
 	@$(LINK_SHARED) -o $@ $^ -ldl -pthread
 
+$(NCCL_STANDIN): $(BUILD)/obj/tests/fault/nccl_standin.o
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(LINK_SHARED) -o $@ $^ -pthread
+
 # The parts of the simulator.
 SIM_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/sim/*.c))
 $(BUILD)/tests/sim_engine: $(SIM_PARTS)
@@ -394,6 +410,7 @@ $(BUILD)/tests/check_backend: $(CHECK_PARTS)
 $(BUILD)/tests/unit/test_worker: TEST_LDFLAGS = -Wl,--wrap=model_step
 , := ,
 ALLOCATING := malloc calloc realloc aligned_alloc mem_new mem_strdup mem_strndup mem_grow
+$(BUILD)/tests/unit/test_worker_frames: TEST_LDFLAGS = -Wl,--wrap=mem_try_array
 $(BUILD)/tests/unit/test_no_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,$(ALLOCATING))
 $(BUILD)/tests/unit/test_step_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,$(filter-out mem_%,$(ALLOCATING)))
 
@@ -411,7 +428,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
-    $(foreach folder,stages load sim answers fault cuda cuda_host,$(wildcard tests/$(folder)/*.c)))
+    $(foreach folder,$(TEST_FOLDERS) cuda cuda_host,$(wildcard tests/$(folder)/*.c)))
 
 .DEFAULT_GOAL := build
 
@@ -436,8 +453,9 @@ bench: build ## Measure the bundled model: speed, memory, time per stage
 bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer and tiktoken on one core
 	@$(VENV)/bin/python bench/tokenizer_speed.py
 
+# tests/run_all makes the goal setup while it builds: pip waits for the network most of the time.
 .PHONY: test
-test: setup ## Set up, build, and run every test: "N passed, N failed" (30 to 40 minutes on 2 cores)
+test: build/setup/test.mk ## Set up, build, and run every test: "N passed, N failed" (about 28 minutes on 2 cores)
 	@MAKE='$(MAKE)' tests/run_all
 
 # Browser tests: they need the distribution's chromium, and have a Python environment of their own.
@@ -509,11 +527,13 @@ check-clang: ## Compile everything with clang, warnings as errors
 # the stages against their oracle at the best one. That ISA shares everything with "neon" except the
 # matmul of many tokens. The programs need only the C library.
 NEON_CC  ?= aarch64-linux-gnu-gcc
-NEON_RUN ?= qemu-aarch64 -cpu max
-NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS='-Itests/cross -O1'
+# pauth-impdef: qemu signs return addresses (-mbranch-protection) by a hash of its own instead of
+# Arm's, which takes three quarters of the time.
+NEON_RUN ?= qemu-aarch64 -cpu max,pauth-impdef=on
+NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS=-Itests/cross
 ALONE     := $(BUILD)/alone/test_kernels $(BUILD)/alone/check_backend
 ALONE_OBJ := $(call object,$(filter src/base/% src/backend/% src/cpu/%,$(LIB_SRC)))
-$(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o
+$(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o $(EMULATED)
 $(BUILD)/alone/check_backend: $(BUILD)/obj/tests/check_backend.o $(CHECK_PARTS)
 $(ALONE): $(ALONE_OBJ)
 	@mkdir -p $(@D)
@@ -527,7 +547,8 @@ check-neon: ## Cross-compile the NEON kernels and run their tests under qemu-use
 	@$(MAKE) -j2 neon-units neon-stages
 .PHONY: neon-units neon-stages
 neon-units:
-	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 UNIT_JOBS=1 tests/run_units build-neon/alone/test_kernels
+	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 UNIT_JOBS=1 \
+	    tests/run_units build-neon/alone/test_kernels
 neon-stages:
 	@CHECK_QUICK=1 $(NEON_RUN) build-neon/alone/check_backend cpu 2 neon-i8mm
 

@@ -101,6 +101,10 @@ for wanted in "$@"; do
     served-120b-many) served served-120b-many 1,4,16,64,256,512 1024 1024 --device cuda --load-format dummy \
         --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 512 --max-model-len 2304 \
         --max-queue 1024 ;;
+    # its last column alone, in about 65 s
+    served-120b-512) served served-120b-512 512 1024 1024 --device cuda --load-format dummy \
+        --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 512 --max-model-len 2304 \
+        --max-queue 1024 ;;
     # about 70 % of what 256 streams can take: the time to the first token
     served-120b-poisson)
         arrivals="--request-rate 4.8 --num-prompts 200"

@@ -26,7 +26,7 @@ static const char *const kv_dtype_names[N_MIXTURES] = {"prefill rows", "both pha
 
 enum { TIMED_RUNS = 3 };
 
-/* X(stage): stages that are timed too also have a time_ function */
+/* X(stage): stages that are timed too also have a time_ function; sample's prints by itself */
 static const struct {
     enum stage stage;
     void (*check)(void);
@@ -122,8 +122,10 @@ static double read_speed(int n_threads)
     return (double)p.n_words * 8 / (double)least_ns;
 }
 
-static void print_times(int i, double read_gbs)
+static void print_times(int i, double read_gbs, int n_threads)
 {
+    if (stages[i].stage == STAGE_sample)
+        time_sample(n_threads);
     for (int n_rows = 1; n_rows <= 64 && stages[i].time != NULL; n_rows += 63)
         print_rate(i, n_rows, read_gbs);
 }
@@ -138,7 +140,7 @@ static int count_kv_types(const struct backend_options *opt)
 }
 
 /* Returns the number of stages that fail. */
-static int check_stages(double read_gbs)
+static int check_stages(double read_gbs, int n_threads)
 {
     const bool is_timed = read_gbs > 0 && under.mixture == ALL_PROMPT;
     int n_failed = 0;
@@ -152,7 +154,7 @@ static int check_stages(double read_gbs)
                worst.stage <= ERROR_MAX ? "ok  " : "FAIL");
         n_failed += !(worst.stage <= ERROR_MAX);
         if (is_timed)
-            print_times(i, read_gbs);
+            print_times(i, read_gbs, n_threads);
         printf("\n");
     }
     return n_failed;
@@ -186,7 +188,7 @@ static int check_isa(const struct backend_options *opt, const struct kernels *is
          under.mixture++) {
         if (under.is_in_worker)
             printf("%s\n", kv_dtype_names[under.mixture]);
-        n_failed += check_stages(read_gbs);
+        n_failed += check_stages(read_gbs, opt->n_threads);
     }
     if (under.has_int8)
         printf("experts with rounded inputs: relative error %.2g, limit %g\n", worst.int8,

@@ -6,8 +6,8 @@
  *
  *     check_drafts [REQUESTS [DEVICE [MODEL [HEAD]]]]
  *
- * Default: 42 requests, cpu, osprey-nano and its Eagle3 head. Another model needs a HEAD for the
- * passes with a draft head.
+ * Default: 42 requests, cpu, osprey-nano and its Eagle3 head. DEVICE queued is the CPU as a device
+ * that queues steps (queued_device.h). Another model needs a HEAD for the passes with a draft head.
  *
  * CHECK_QUICK in the environment, for builds with sanitizers: 8 requests, and four of the nine ways
  * to draft. */
@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "osprey.h"
+#include "queued_device.h"
 
 enum {
     REQUESTS_DEFAULT = 42,
@@ -411,7 +412,8 @@ int main(int argc, char **argv)
 {
     const bool is_quick = getenv("CHECK_QUICK") != NULL;
     const int n = argc > 1 ? atoi(argv[1]) : is_quick ? REQUESTS_QUICK : REQUESTS_DEFAULT;
-    const struct osp_model_options options = {.device = argc > 2 ? argv[2] : "cpu",
+    const bool is_queued = argc > 2 && strcmp(argv[2], "queued") == 0;
+    const struct osp_model_options options = {.device = argc > 2 && !is_queued ? argv[2] : "cpu",
                                               .path = argc > 3 ? argv[3] : NULL,
                                               .context_tokens_max = 2048,
                                               .draft_model = head_of(argc, argv),
@@ -429,6 +431,8 @@ int main(int argc, char **argv)
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     must(osp_model_open(&model, &options));
+    if (is_queued)
+        queued_device_use(model);
     osp_model_get_info(model, &info);
     n_ids = info.vocab_size;
     want = new_answers(n);
@@ -447,6 +451,9 @@ int main(int argc, char **argv)
     }
     free_answers(want, n);
     osp_model_close(model);
+    if (is_queued)
+        printf("%" PRId64 " steps run behind another one, %" PRId64 " tokens filled in\n",
+               queued.n_ahead, queued.n_unknown);
     printf("check_drafts: %s\n", n_failed == 0 ? "0 differences" : "FAILED");
     return n_failed > 0;
 }

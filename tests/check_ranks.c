@@ -18,7 +18,8 @@
  *         fail within FAULT_MS_MAX
  *
  * Without arguments: the bits of osprey-nano on one and two CPU ranks. More ranks than GPUs share
- * them. SHAPE - is osprey-nano. CHECK_QUICK in the environment: few sequences at once. */
+ * them. SHAPE - is osprey-nano. In the environment: CHECK_QUICK for few sequences at once,
+ * CHECK_RANK_EXCHANGE=nccl or peer as --rank-exchange, CHECK_EAGER for steps without CUDA graphs. */
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -131,13 +132,18 @@ static void open_model(struct rank *r, int n_rows, int n_seqs)
                               .dummy_layers = is_nano ? 0 : r->opt->n_layers,
                               .device = r->opt->device,
                               .n_threads = 1,
+                              .is_eager = getenv("CHECK_EAGER") != NULL,
                               .n_rows_max = n_rows,
                               .n_samples_max = n_seqs,
                               .mxfp4_layers = r->opt->variant->mxfp4_layers,
                               .kv_dtype = r->opt->variant->kv_dtype,
                               .exchange = r->exchange};
+    const char *way = getenv("CHECK_RANK_EXCHANGE");
+    const struct device_option option = {.name = "rank-exchange", .value = way};
     struct device_info info;
 
+    if (way != NULL)
+        o.device_options = (struct device_options){.n = 1, .list = &option};
     r->n_seqs = n_seqs;
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         o.n_pages[g] = n_seqs * pages_each(r) > steps_pages(r->prompt) ? n_seqs * pages_each(r)
@@ -689,6 +695,7 @@ static int fault(const struct options *opt, int i)
     const int signal = i % 2 == 0 ? SIGKILL : SIGSTOP;
     const uint64_t end_ns = clock_ns() + START_S_MAX * (uint64_t)1000000000;
     pid_t pids[RANKS_MAX];
+    uint64_t begin_ns;
     bool ended;
 
     atomic_store(&opt->shared->n_steps, 0);
@@ -706,14 +713,14 @@ static int fault(const struct options *opt, int i)
     if (signal == SIGKILL)
         (void)waitpid(pids[victim], NULL, 0);
     declare_fault(opt, victim);
+    begin_ns = clock_ns();
     ended = ends_within(pids, opt->n_ranks, victim, FAULT_MS_MAX);
+    printf("fault %d: rank %d %s, others ended after %.0f ms\n", i, victim,
+           signal == SIGKILL ? "killed" : "stopped", (double)(clock_ns() - begin_ns) * 1e-6);
     if (signal == SIGSTOP) {
         (void)kill(pids[victim], SIGKILL);
         (void)waitpid(pids[victim], NULL, 0);
     }
-    if (!ended)
-        printf("fault %d: rank %d %s, others went on for %d ms\n", i, victim,
-               signal == SIGKILL ? "killed" : "stopped", (int)FAULT_MS_MAX);
     return !ended;
 }
 

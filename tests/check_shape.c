@@ -187,7 +187,7 @@ static bool is_in_worker(const char *device)
 
     if (ops == NULL)
         must(OSP_ENOTFOUND);
-    must(ops->memory(&memory));
+    must(ops->memory(&memory, 0, 1));
     return memory.total_bytes > 0;
 }
 

@@ -11,7 +11,8 @@
  * come at the cost of that draft head: it computes its guesses, which are then replaced. Each way has
  * an engine of its own, whose first answer is not measured; MEASURE_K is the most drafts in a step,
  * and with MEASURE_ALWAYS all of them are verified. The ways are not in turn, so no drafts are
- * measured first and last.
+ * measured first and last. A GPU's idle time is by its own clock, without the passes of the head; that
+ * of the CPU has them.
  *
  * Where no quiet machine is at hand, callgrind counts the instructions of each run:
  *     valgrind --tool=callgrind --dump-before=run measure_drafts 1 128 1 cpu bundled 0 */
@@ -42,6 +43,7 @@ struct measure {
 
 struct speed {
     double seconds, cpu_seconds, n_drafts;
+    double idle_us; /* of the device, a step; of a GPU by its own clock */
 };
 
 static void must(enum osp_status st)
@@ -106,26 +108,33 @@ static void receive(struct measure *m, struct osp_request *r, int stream, bool i
     osp_request_close(r);
 }
 
-static double n_drafts(const struct measure *m)
+static struct osp_engine_stats stats_of(const struct measure *m)
 {
     struct osp_engine_stats stats;
 
     osp_engine_get_stats(m->engine, &stats);
-    return (double)stats.drafts.n_draft_tokens;
+    return stats;
 }
 
 static __attribute__((noinline)) struct speed run(struct measure *m, double p, bool is_first)
 {
     struct osp_request *r[STREAMS_MAX];
     const uint64_t start_ns = clock_ns();
-    const double start_cpu = cpu_seconds(), start_drafts = n_drafts(m);
+    const double start_cpu = cpu_seconds();
+    const struct osp_engine_stats start = stats_of(m);
+    struct osp_engine_stats end;
 
     for (int i = 0; i < m->n_streams; i++)
         r[i] = submit(m, i, p);
     for (int i = 0; i < m->n_streams; i++)
         receive(m, r[i], i, is_first);
-    return (struct speed){(double)(clock_ns() - start_ns) * 1e-9, cpu_seconds() - start_cpu,
-                          n_drafts(m) - start_drafts};
+    end = stats_of(m);
+    return (struct speed){.seconds = (double)(clock_ns() - start_ns) * 1e-9,
+                          .cpu_seconds = cpu_seconds() - start_cpu,
+                          .n_drafts =
+                              (double)(end.drafts.n_draft_tokens - start.drafts.n_draft_tokens),
+                          .idle_us = (end.device_idle_seconds - start.device_idle_seconds) * 1e6 /
+                                     (double)(end.n_steps - start.n_steps)};
 }
 
 static int by_size(const void *a, const void *b)
@@ -151,7 +160,7 @@ static void measure(struct measure *m, int n_rounds)
     for (int way = 0; way < n_ways; way++)
         (void)run(m, right[way], false);
     for (int round = 0; round < n_rounds; round++) {
-        struct speed none = {0, 0, 0};
+        struct speed none = {.seconds = 0};
 
         for (int way = 0; way < n_ways; way++) {
             const struct speed s = run(m, right[way], false);
@@ -191,7 +200,7 @@ static void open_engine(struct measure *m, struct osp_model *model, bool has_dra
 static double measure_way(struct measure *m, struct osp_model *model, double p, int n_rounds,
                           bool is_first)
 {
-    double speed[ROUNDS_MAX], drafts = 0;
+    double speed[ROUNDS_MAX], drafts = 0, idle_us = 0;
 
     open_engine(m, model, p >= 0);
     (void)run(m, p, is_first);
@@ -200,14 +209,16 @@ static double measure_way(struct measure *m, struct osp_model *model, double p, 
 
         speed[round] = m->n_streams * m->n_tokens / s.seconds;
         drafts = s.n_drafts * 100 / (m->n_streams * m->n_tokens);
+        idle_us = s.idle_us;
     }
     osp_engine_close(m->engine);
     if (p < 0)
-        printf("no drafts: %.1f tok/s\n", median(speed, n_rounds));
+        printf("no drafts: %.1f tok/s, device idle for %.1f us a step\n", median(speed, n_rounds),
+               idle_us);
     else
         printf("  head's drafts right with probability %.2f: %.1f tok/s; %.1f verified for 100 "
-               "tokens\n",
-               p, median(speed, n_rounds), drafts);
+               "tokens, device idle for %.1f us a step\n",
+               p, median(speed, n_rounds), drafts, idle_us);
     return median(speed, n_rounds);
 }
 

@@ -122,7 +122,7 @@ static inline double naive_f8_value(uint8_t code)
 {
     const int exponent = code >> 3 & 15, mantissa = code & 7;
     const double value =
-        exponent == 0 ? mantissa / 512.0 : (1 + mantissa / 8.0) * pow(2, exponent - 7);
+        exponent == 0 ? mantissa / 512.0 : (1 + mantissa / 8.0) * (1 << exponent) / (1 << 7);
 
     if ((code & 0x7F) == 0x7F)
         return NAN;

@@ -115,7 +115,9 @@ static void choose_drafts(struct osp_speculative *s, struct sched_limits *l)
     s->always = bits / 65536 % 4 > 0;
     if (!world.odds.eagle3)
         return;
-    world.odds.ngram = world.odds.is_behind = world.odds.is_ahead = world.odds.is_async = false;
+    world.odds.ngram = false;
+    world.odds.is_ahead = world.odds.is_behind = mix(world.seed, 504) % 2 == 0;
+    world.odds.is_async = world.odds.is_ahead && mix(world.seed, 505) % 4 > 0;
     s->method = OSP_DRAFTS_EAGLE3;
 }
 
@@ -134,8 +136,8 @@ static void world_open(struct osp_model *model, uint64_t seed)
             world.base[i][k] = sim_letter[pick(40) == 0 ? LETTERS - 2 : pick(4)];
     options.swap_bytes = pick(3) == 0 ? -1 : 1 + pick(400000);
     options.no_prefix_cache = pick(12) == 0;
-    options.no_async_scheduling = world.odds.is_behind && !world.odds.is_async;
     choose_drafts(&options.speculative, &l);
+    options.no_async_scheduling = world.odds.is_behind && !world.odds.is_async;
     sim_model_limits(&l);
     sim_model_head(world.odds.eagle3);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);

@@ -15,6 +15,10 @@
 
 struct backend;
 
+/* Of a device with runs_pipelined: steps that have been run and not waited for: a step, the one
+ * that is sent behind it, and passes of a draft head between both. */
+enum { STEPS_QUEUED_MAX = 4 };
+
 struct backend_options {
     int n_threads;            /* host threads that compute; 0 = all usable CPUs */
     int n_rows_max;           /* T of the largest batch */
@@ -35,8 +39,9 @@ struct device_info {
     const char *pack_layout;
     /* run() returns before the step has ended; step_wait() waits for its end. */
     bool runs_async;
-    /* run() may also be called while one earlier step has not ended. Tokens of a step can be those
-     * that one of the two steps before it samples (batch.h: tokens_ticket), of any program;
+    /* run() may also be called while STEPS_QUEUED_MAX - 1 earlier steps have not ended, and copy(),
+     * which takes its place between the steps. Tokens of a step can be those that one of the
+     * STEPS_QUEUED_MAX - 1 steps before it samples (batch.h: tokens_ticket), of any program;
      * sampled() gives the results of each. */
     bool runs_pipelined;
     /* A step with decode and prefill rows takes as long as two steps, one with each. */
@@ -129,6 +134,8 @@ struct backend_ops {
     void (*release)(struct backend *be, struct mem *m);
     enum osp_status (*write)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     enum osp_status (*read)(struct backend *be, void *dst, const void *src, size_t size_bytes);
+    /* Within the device's memory. It takes effect before every later step and call; a failure may
+     * be reported by one of these. */
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     /* Places a weight in the layout that the device's kernels read. The host tensor outlives the
      * backend, so a device that works in host memory may point to it. `host` may be a result of
@@ -160,16 +167,17 @@ struct backend_ops {
     /* Runs one step: the program over *b, which is read only until run() returns. After
      * step_reserve() it allocates no device memory, if the batch is within the reserved shape.
      * *ticket names the step for step_wait(). Between run() and step_wait() no other function is
-     * called, except one more run() of a device with runs_pipelined; its steps are then waited
-     * for in order. */
+     * called, except run() and copy() of a device with runs_pipelined; its steps are then waited
+     * for in order. A step whose results nobody reads need not be waited for. */
     enum osp_status (*run)(struct backend *be, struct compiled *c, const struct batch *b,
                            uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);
     /* Whether that step has ended or the device has failed; does not wait. Only for devices with
      * runs_pipelined. */
     bool (*step_has_ended)(struct backend *be, uint64_t ticket);
-    /* The results of the step that was last waited for, valid until two more steps have been
-     * run. Only for devices with runs_pipelined; for others, read() the tensors of stage sample. */
+    /* The results of the step that was last waited for, valid until STEPS_QUEUED_MAX more steps
+     * have been run after it. Only for devices with runs_pipelined; for others, read() the tensors
+     * of stage sample. */
     enum osp_status (*sampled)(struct backend *be, struct sampled *out);
     /* Describes the device, the kernels of its stages and the reason for each, line by line. */
     void (*describe)(const struct backend *be, describe_fn *put, void *ctx);

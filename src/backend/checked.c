@@ -17,7 +17,7 @@ struct checked {
     struct {
         uint64_t ticket; /* 0: none */
         int n_samples;
-    } sampled[2]; /* the last steps that sampled, by ticket */
+    } sampled[STEPS_QUEUED_MAX]; /* the last steps that sampled, by ticket */
 };
 
 static struct checked *checked(struct backend *be)
@@ -486,7 +486,7 @@ out:
 /* Tokens < 0 stand for samples of a step that has them still. */
 static void check_sampled(const struct checked *c, const struct batch *b)
 {
-    const int at = (int)(b->tokens_ticket % 2);
+    const int at = (int)(b->tokens_ticket % STEPS_QUEUED_MAX);
 
     for (int i = 0; i < b->n_rows; i++)
         if (BATCH_TOKENS(b)[i] < 0) {
@@ -509,8 +509,8 @@ static enum osp_status checked_run(struct backend *be, struct compiled *compiled
     TRY(c->ops->run(c->be, p->compiled, b, ticket));
     for (int i = 0; i < p->program->n_ops; i++)
         if (p->program->ops[i].stage == STAGE_sample) {
-            c->sampled[*ticket % 2].ticket = *ticket;
-            c->sampled[*ticket % 2].n_samples = b->n_samples;
+            c->sampled[*ticket % STEPS_QUEUED_MAX].ticket = *ticket;
+            c->sampled[*ticket % STEPS_QUEUED_MAX].n_samples = b->n_samples;
         }
 out:
     return st;

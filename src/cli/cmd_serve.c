@@ -124,7 +124,7 @@ static const struct option_row OPTIONS[] = {
         T, target_itl_ms, "target-itl", NULL, 1, OSP_TARGET_ITL_MS_MAX, "MS",
         "longest time between two tokens of an answer, in ms, that is planned while other "
         "prompts are computed; more gives more throughput (default: 100, or four times a decode "
-        "step if that is longer)"),
+        "step if that is longer; on a GPU up to 250 while many prompts wait)"),
     TEXT_ROW(T, kv_events, "kv-events-config", NULL, "JSON",
              "publish over ZeroMQ which blocks of the prefix cache come and go, for routers: "
              "{\"enable_kv_cache_events\": true, \"endpoint\": \"tcp://*:5557\", "
@@ -306,8 +306,9 @@ out:
 }
 
 /* With several ranks that mpirun, srun, torchrun or a LeaderWorkerSet has started, the first one
- * serves, and the others wait for it. *is_rank: this was one of them, and has ended. */
-static enum osp_status run_as_rank(struct serve_args *args, bool *is_rank)
+ * serves, and the others wait for it. *is_rank: this was one of them, and has ended. *address: the
+ * address of rank 0, to which args point; the caller frees it after their last use. */
+static enum osp_status run_as_rank(struct serve_args *args, bool *is_rank, char **address)
 {
     struct osp_model_options *opt = &args->model.options;
     struct osp_rank rank;
@@ -329,7 +330,8 @@ static enum osp_status run_as_rank(struct serve_args *args, bool *is_rank)
                     "the variables of %s do not have the address of rank 0: set MASTER_ADDR to its "
                     "host name",
                     rank.started_by);
-    opt->rank_address = mem_strdup(rank.address);
+    *address = mem_strdup(rank.address);
+    opt->rank_address = *address;
     opt->local_ranks = rank.n_local;
     *is_rank = rank.rank > 0;
     if (*is_rank)
@@ -343,6 +345,8 @@ static int cmd_serve(int argc, char **argv)
     struct serve_args args = DEFAULTS;
     struct positional_args positional;
     bool forced = false, is_rank;
+    char *rank_address = NULL;
+    enum osp_status st;
 
     if (options_parse(&command_serve, argc, argv, &args, &positional) != OSP_OK ||
         log_level_set(args.log_level, args.quiet) != OSP_OK ||
@@ -350,12 +354,11 @@ static int cmd_serve(int argc, char **argv)
         return command_fail(EXIT_USAGE, fail_message());
     if (!args.core_dumps)
         process_forbid_core_dumps(); /* the worker process inherits the limit */
-    if (run_as_rank(&args, &is_rank) != OSP_OK)
-        return command_fail(EXIT_FAILURE, osp_error());
-    if (is_rank)
-        return EXIT_SUCCESS;
-    return serve(&args, &positional, &forced) == OSP_OK ? 0
-                                                        : command_fail(EXIT_FAILURE, osp_error());
+    st = run_as_rank(&args, &is_rank, &rank_address);
+    if (st == OSP_OK && !is_rank)
+        st = serve(&args, &positional, &forced);
+    free(rank_address);
+    return st == OSP_OK ? EXIT_SUCCESS : command_fail(EXIT_FAILURE, osp_error());
 }
 
 #define ROUTE_LINE(method, path, handler, text) "\n  " method " " path ": " text

@@ -15,7 +15,8 @@
 #include "dist/rank_protocol.h"
 
 enum {
-    WORDS_MAX = 32,
+    WORDS_MAX = 96,
+    VARIABLES_MAX = 32,              /* of NCCL, that are passed on */
     HOSTS_BYTES_MAX = 4096,          /* of the list as it is given */
     HOSTS_RANKS_BYTES_MAX = 1 << 16, /* of the list with numbers of ranks */
     FOLDERS_OPEN_MAX = 16            /* while a tree is removed */
@@ -145,6 +146,24 @@ static char *host_list(const struct mpirun_options *opt)
     return buf_take(&b);
 }
 
+/* "-x NAME" for the variables that set up NCCL: ssh does not pass them to other hosts. */
+static int pass_variables(char **words)
+{
+    static const char prefix[] = "NCCL_", library[] = "OSPREY_NCCL_LIBRARY=";
+    int n = 0;
+
+    for (char **at = environ; *at != NULL && n < 2 * VARIABLES_MAX; at++) {
+        const size_t length = strcspn(*at, "=");
+
+        if (strncmp(*at, prefix, sizeof prefix - 1) != 0 &&
+            strncmp(*at, library, sizeof library - 1) != 0)
+            continue;
+        words[n++] = mem_strdup("-x");
+        words[n++] = mem_printf("%.*s", (int)length, *at);
+    }
+    return n;
+}
+
 enum osp_status mpirun_command(char ***out, const struct mpirun_options *opt, const char *program)
 {
     char **words = mem_new(WORDS_MAX * sizeof *words);
@@ -170,6 +189,8 @@ enum osp_status mpirun_command(char ***out, const struct mpirun_options *opt, co
     words[n++] = mem_strdup("none");
     words[n++] = mem_strdup("-x");
     words[n++] = mem_strdup(RANK_TOKEN_VARIABLE);
+    if (opt->hosts != NULL)
+        n += pass_variables(words + n);
     words[n++] = mem_strdup("-n");
     words[n++] = mem_printf("%d", opt->n_ranks - 1);
     words[n++] = mem_strdup(program);

@@ -63,6 +63,7 @@ static const struct {
     {"smem_resident_kernel<", " kv_rows "},
     {"mxfp8_matmul_kernel<",
      " y att q units taps normed "},  /* float32 rows, which it takes as MXFP8 */
+    {"gathered_tokens_kernel", " tokens "},
     {"residual_rmsnorm", " h "},      /* without the residual add */
     {"shared_rmsnorm_kernel", " y "}, /* where only the operand is read */
     {"topk_kernel", " y wr br "},

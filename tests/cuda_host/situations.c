@@ -38,7 +38,8 @@ enum osp_status make_list(struct launch_list *list, struct step_counts *counts,
                             .n_samples_max = SYMBOLIC_SAMPLES_MAX,
                             .workspaces = &s->workspaces,
                             .peers = &s->peers,
-                            .gather = &s->gather,
+                            .gather = s->is_gathered ? NULL : &s->gather,
+                            .is_gathered = s->is_gathered,
                             .n_experts_read = s->n_experts_read,
                             .expert_grids = s->expert_grids};
     enum osp_status st;
@@ -72,6 +73,13 @@ const struct symbolic_spec models[] = {
     {.dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2, .n_ranks = 2},
     {.dense = DTYPE_BF16, .kv = DTYPE_F8, .n_layers = 2, .n_ranks = 4, .rank = 3},
     {.is_nano = true, .dense = DTYPE_BF16, .kv = DTYPE_F32, .n_layers = 2, .n_ranks = 2, .rank = 1},
+    {.dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2, .n_ranks = 2, .is_gathered = true},
+    {.dense = DTYPE_BF16,
+     .kv = DTYPE_F8,
+     .n_layers = 2,
+     .n_ranks = 4,
+     .rank = 3,
+     .is_gathered = true},
 };
 enum { N_MODELS = sizeof(models) / sizeof(models[0]), N_RANDOM = 700 /* lists of a model */ };
 

@@ -13,6 +13,7 @@
 #define WORKSPACE_STEP  ((uintptr_t)1 << 36)
 #define COUNTER         ((uintptr_t)0x5C5C << 48)
 #define PEERS           ((uintptr_t)0x5E5E << 48)
+#define WINDOW          ((uintptr_t)0x5F5F << 48)
 #define EXPERT_GRIDS    ((uintptr_t)0x5D5D << 48)
 
 enum { N_VOCAB = 201088, N_PAGES = 1000, N_NAMELESS = 1070 /* ids without text */ };
@@ -325,6 +326,9 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
                                        .on_device = (const struct rank_peers *)PEERS};
     s->gather = rank_gather_at(0, SYMBOLIC_ROWS_MAX, shape_of(spec).width, shape_of(spec).active,
                                s->model.shard.n_ranks);
+    if (spec->is_gathered)
+        s->peers.windows[spec->rank] = (char *)WINDOW;
+    s->is_gathered = spec->is_gathered;
     s->n_experts_read = (uint64_t *)COUNTER;
     s->expert_grids = (const float *)EXPERT_GRIDS;
     return s;

@@ -22,6 +22,7 @@ struct symbolic_spec {
     enum dtype kv;
     int n_layers;      /* the even ones have a window */
     int n_ranks, rank; /* n_ranks 0: one */
+    bool is_gathered;  /* by NCCL */
 };
 
 struct symbolic {
@@ -33,6 +34,7 @@ struct symbolic {
     const float *expert_grids;
     struct rank_peers peers;
     struct rank_gather gather;
+    bool is_gathered;
     uintptr_t next; /* address of the next tensor */
 };
 

@@ -21,6 +21,11 @@
         .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2, .n_ranks = 2                        \
     }
 
+#define MODEL_NCCL                                                                                 \
+    {                                                                                              \
+        .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2, .n_ranks = 4, .is_gathered = true   \
+    }
+
 #define MODEL_DRAFT                                                                                \
     {                                                                                              \
         .has_draft = true, .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2                   \
@@ -140,6 +145,18 @@ static const struct golden goldens[] = {
     {"ranks-prefill-2048",
      "2048 prefill rows, the last one sampled, rank 0 of 2",
      MODEL_RANKS,
+     {SM_90A, false, {.n_prefill = 2048}},
+     0,
+     0},
+    {"nccl-1",
+     "1 decode row, rank 0 of 4 with NCCL",
+     MODEL_NCCL,
+     {SM_90A, false, {.n_decode = 1}},
+     0,
+     0},
+    {"nccl-prefill-2048",
+     "2048 prefill rows, the last one sampled, rank 0 of 4 with NCCL",
+     MODEL_NCCL,
      {SM_90A, false, {.n_prefill = 2048}},
      0,
      0},

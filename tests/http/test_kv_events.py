@@ -235,6 +235,37 @@ def test_bad_replay_requests(start_server):
     assert server.stop() == 0, server.log
 
 
+def peak_mb(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return int(next(line for line in file if line.startswith("VmHWM:")).split()[1]) / 1024
+
+
+def test_many_different_subscriptions(start_server, mirror):
+    """libzmq would keep 700 MB of these: everyone is disconnected, and connects again."""
+    port = free_ports(1)
+    server = start_server(*NANO, "--worker", "off", *config(port))
+    known = mirror(port)
+    complete(server, prompt(1))
+    known.read_until(lambda: known.knows(prompt(1)[:192]), "blocks before")
+    before_mb = peak_mb(server.process.pid)
+    with zmq.Context.instance().socket(zmq.SUB) as many:
+        many.setsockopt(zmq.LINGER, 0)
+        many.setsockopt(zmq.SNDHWM, 0)  # else it sends 1,000 of them
+        many.connect(f"tcp://127.0.0.1:{port}")
+        for i in range(20000):
+            many.setsockopt(zmq.SUBSCRIBE, b"%d" % i + os.urandom(900))
+        wait_until(lambda: "of different topics" in "\n".join(server.log), "all are disconnected", 20)
+    assert peak_mb(server.process.pid) < before_mb + 200
+    deadline, seed, n_sequences = time.monotonic() + 20, 2, len(known.sequences)
+    while len(known.sequences) == n_sequences:  # until the mirror has connected again
+        assert time.monotonic() < deadline
+        complete(server, prompt(seed))
+        if known.socket.poll(100):
+            known.read()
+        seed += 1
+    assert server.stop() == 0, server.log
+
+
 def test_a_restarted_engine_says_that_nothing_is_known(start_server, mirror):
     port = free_ports(2)
     server = start_server(*NANO, "--worker", "on", *config(port, port + 1))

@@ -661,6 +661,9 @@ static void check_leaves(const struct caller *c)
 void check_before_step(void)
 {
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (c->request != NULL && c->request->drafts.is_decided && !c->request->drafts.is_followed)
+            world.has_unfollowed = true;
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine) {
             check_caller(c);
             check_leaves(c);

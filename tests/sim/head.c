@@ -13,7 +13,9 @@ enum {
 };
 
 static uint64_t step_taps[ROWS_MAX], taps[ROWS_MAX], states[ROWS_MAX], kept[KEPT_MAX];
-static int32_t tokens[LIVE_MAX];
+static int32_t tokens[STEPS_QUEUED_MAX][LIVE_MAX]; /* of pass n in n % STEPS_QUEUED_MAX */
+static uint64_t n_passes;
+static const uint64_t FIRST_TICKET = (uint64_t)1 << 40; /* those of the target's steps are lower */
 static char memory[PAGES_MAX * 64 * 16 * 8];
 static char programs[2]; /* names of the head's two programs */
 
@@ -30,7 +32,7 @@ void head_init(struct model *m)
     d->act.taps = rows_of(taps, ROWS_MAX);
     d->act.f = rows_of(states, ROWS_MAX);
     d->act.kept = rows_of(kept, KEPT_MAX);
-    d->act.tokens.data = tokens;
+    d->act.tokens.data = tokens[0];       /* of a device that is not ahead */
     d->source.weights.fc.data = programs; /* the head reads taps */
     d->run_first = (struct compiled *)(void *)&programs[0];
     d->run_again = (struct compiled *)(void *)&programs[1];
@@ -44,6 +46,23 @@ void head_see(int row, uint64_t token_hash)
 {
     CHECK(row < ROWS_MAX);
     step_taps[row] = token_hash;
+}
+
+bool head_ran(uint64_t ticket)
+{
+    return ticket >= FIRST_TICKET;
+}
+
+const int32_t *head_tokens(uint64_t ticket)
+{
+    CHECK(ticket - FIRST_TICKET < n_passes && ticket - FIRST_TICKET + STEPS_QUEUED_MAX > n_passes);
+    return tokens[(ticket - FIRST_TICKET) % STEPS_QUEUED_MAX];
+}
+
+/* Where the pass that runs puts its guesses. */
+static int32_t *next_tokens(void)
+{
+    return tokens[world.odds.is_ahead ? n_passes % STEPS_QUEUED_MAX : 0];
 }
 
 static int32_t page_of(const struct batch *b, const struct batch_seq *s, int position)
@@ -109,11 +128,13 @@ static struct caller *caller_with(uint64_t id)
     return NULL;
 }
 
-/* Where no request was preempted, the head has every position. */
+/* Where no request was preempted or left beside a step, and the head has followed all, it has every
+ * position. */
 static void check_read(const struct batch *b, const struct batch_seq *s, int last,
                        const struct caller *c)
 {
-    if (sched_stats(world.engine->sched).n_preemptions > 0)
+    if (sched_stats(world.engine->sched).n_preemptions > 0 || world.has_unfollowed ||
+        world.engine->drafts.n_unstored > 0)
         return;
     for (int i = 0; i < 6; i++) {
         const int position = i == 0 ? 0 : i == 1 ? last : pick(last + 1);
@@ -138,9 +159,14 @@ static void run_row(const struct batch *b, int row, bool again)
 {
     const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
     const int position = BATCH_POSITIONS(b)[row];
-    const int32_t token = BATCH_TOKENS(b)[row];
     const uint64_t state = again ? states[row] : taps[row];
+    int32_t token = BATCH_TOKENS(b)[row];
 
+    if (token < 0) {
+        CHECK(again && world.odds.is_ahead);
+        token = head_tokens(b->tokens_ticket)[batch_sample_index(token)];
+        token = token < 0 ? 0 : token;
+    }
     if (again)
         CHECK(*slot(b, s, position - 1) == state);
     else
@@ -163,15 +189,17 @@ static void run_sample(const struct batch *b, int i, bool again, uint64_t *out)
         check_read(b, s, position, c);
     }
     *out = *slot(b, s, position);
-    tokens[i] = guess(c, *out, (int)p->position);
+    next_tokens()[i] = guess(c, *out, (int)p->position);
     totals.n_guesses++;
 }
 
-enum osp_status head_run(const struct batch *b, bool again)
+/* While a step is in flight the head only stores positions, and guesses nothing. */
+enum osp_status head_run(const struct batch *b, bool again, uint64_t *ticket)
 {
     uint64_t next[LIVE_MAX];
 
-    CHECK(!world.is_in_flight && world.odds.eagle3);
+    CHECK(world.odds.eagle3);
+    CHECK(!world.is_in_flight || (world.odds.is_ahead && !again && b->n_samples == 0));
     CHECK(b->n_rows > 0 && b->n_rows <= world.engine->limits.n_batch_tokens_max);
     CHECK(b->n_seqs <= world.engine->limits.n_seqs_max && b->n_samples <= b->n_seqs);
     CHECK(!again || (b->n_rows == b->n_seqs && b->n_samples == b->n_seqs));
@@ -181,8 +209,8 @@ enum osp_status head_run(const struct batch *b, bool again)
         run_sample(b, i, again, &next[i]);
     memcpy(states, next, (size_t)b->n_samples * sizeof *next);
     totals.n_head_rows += b->n_rows;
+    *ticket = FIRST_TICKET + n_passes++;
     if (!chance(4 * world.odds.device))
         return OSP_OK;
-    world.is_broken = true;
     return fail(OSP_EDEVICE, "the made-up device has failed in the draft head");
 }

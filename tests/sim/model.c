@@ -7,8 +7,6 @@
 
 enum { VOCAB = 300000 };
 
-static const uint64_t HEAD_TICKET = UINT64_MAX; /* of a pass of the draft head */
-
 static struct model model;
 static struct layer layers[N_PAGE_GROUPS];
 static struct osp_model shell;
@@ -16,6 +14,7 @@ static int32_t sampled[2][SAMPLES_MAX]; /* of step n in n % 2 */
 static int32_t results[SAMPLES_MAX];    /* after a step's end */
 static float scores[2][SAMPLES_MAX], logprobs[SAMPLES_MAX];
 static uint64_t launched_ns, ended_ns; /* of the step that was last waited for */
+static const int32_t *waited_tokens;   /* likewise; of a pass of the draft head, too */
 static char memory[N_PAGE_GROUPS][PAGES_MAX * 64 * 16 * 8];
 
 uint64_t stamp_of(uint64_t token_hash, uint64_t kind_hash)
@@ -99,6 +98,10 @@ static int32_t token_of(const struct batch *b, int row)
 
     if (token >= 0)
         return token;
+    if (head_ran(b->tokens_ticket))
+        return head_tokens(b->tokens_ticket)[batch_sample_index(token)] < 0
+                   ? 0
+                   : head_tokens(b->tokens_ticket)[batch_sample_index(token)];
     CHECK(world.is_in_flight);
     CHECK(batch_sample_index(token) < SAMPLES_MAX);
     CHECK(b->tokens_ticket + 1 == world.n_begun);
@@ -153,7 +156,8 @@ static void read_row(const struct batch *b, int row, int part, const struct call
 /* After an answer that ends in the step in flight: the row's results are dropped. */
 static bool is_void(const struct caller *c, const struct batch *b, int row)
 {
-    return BATCH_TOKENS(b)[row] < 0 && BATCH_POSITIONS(b)[row] >= c->n_all;
+    return BATCH_TOKENS(b)[row] < 0 && !head_ran(b->tokens_ticket) &&
+           BATCH_POSITIONS(b)[row] >= c->n_all;
 }
 
 /* How many of the chunk's drafts, its last rows, are the tokens of the answer. Such a row is like
@@ -165,7 +169,7 @@ static int n_right(const struct batch *b, const struct step_chunk *p, const stru
     int n = 0;
 
     while (n < p->n_drafts && first + n < c->n_all &&
-           BATCH_TOKENS(b)[s->first_row + first + n - p->first] == c->tokens[first + n])
+           token_of(b, s->first_row + first + n - p->first) == c->tokens[first + n])
         n++;
     return n;
 }
@@ -252,11 +256,14 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
                                uint64_t *ticket)
 {
     const struct step_plan *plan = sched_next(world.engine->sched);
+    enum osp_status st;
 
     (void)be;
     if (c != NULL) {
-        *ticket = HEAD_TICKET;
-        return head_run(b, c == model.draft.run_again);
+        st = head_run(b, c == model.draft.run_again, ticket);
+        if (st != OSP_OK)
+            mark_dead();
+        return st;
     }
     CHECK(world.n_begun == world.n_waited + world.is_in_flight);
     CHECK(!world.is_in_flight || world.odds.is_ahead);
@@ -301,8 +308,11 @@ static void end_step(uint64_t ticket)
 static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
 {
     (void)be;
-    if (ticket == HEAD_TICKET)
+    if (head_ran(ticket)) {
+        waited_tokens = head_tokens(ticket);
         return OSP_OK;
+    }
+    waited_tokens = results;
     CHECK(world.is_in_flight);
     CHECK(ticket == world.n_waited);
     world.is_in_flight = ++world.n_waited < world.n_begun;
@@ -329,7 +339,7 @@ static enum osp_status sim_sampled(struct backend *be, struct sampled *out)
 {
     (void)be;
     *out = (struct sampled){
-        .tokens = results, .logprobs = logprobs, .begin_ns = launched_ns, .end_ns = ended_ns};
+        .tokens = waited_tokens, .logprobs = logprobs, .begin_ns = launched_ns, .end_ns = ended_ns};
     return OSP_OK;
 }
 
@@ -337,6 +347,15 @@ static enum osp_status sim_move(struct backend *be, void *to, const void *from, 
 {
     (void)be;
     CHECK(!world.is_in_flight);
+    memcpy(to, from, size_bytes);
+    return OSP_OK;
+}
+
+/* A device that queues steps does copies between them. */
+static enum osp_status sim_copy(struct backend *be, void *to, const void *from, size_t size_bytes)
+{
+    if (!world.odds.is_ahead)
+        return sim_move(be, to, from, size_bytes);
     memcpy(to, from, size_bytes);
     return OSP_OK;
 }
@@ -362,7 +381,7 @@ static const struct backend_ops sim_ops = {.name = "sim",
                                            .info = sim_info,
                                            .write = sim_move,
                                            .read = sim_move,
-                                           .copy = sim_move,
+                                           .copy = sim_copy,
                                            .run = sim_run,
                                            .step_wait = sim_step_wait,
                                            .sampled = sim_sampled,

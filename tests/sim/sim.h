@@ -67,7 +67,7 @@ struct odds {
     bool is_apart;            /* likewise: decode and prefill rows */
     bool is_async;            /* of the engine */
     bool ngram, predictions;  /* drafts */
-    bool eagle3;              /* with a draft head, so the device is not behind */
+    bool eagle3;              /* with a draft head: the device is not behind, or ahead */
 };
 
 struct world {
@@ -85,6 +85,7 @@ struct world {
     int64_t key_dues[KEYS_MAX], key_admissions[KEYS_MAX]; /* among the requests of each */
     int writer[N_PAGE_GROUPS][PAGES_MAX]; /* chunk of the step that writes a page, from 1 */
     bool is_in_flight;                    /* a step, on the device */
+    bool has_unfollowed;                  /* the draft head did not follow some request */
     uint64_t n_begun, n_waited;           /* steps of the device */
 };
 
@@ -145,7 +146,10 @@ void sim_model_limits(const struct sched_limits *l);
 void sim_model_head(bool has_head); /* for the next engine */
 
 /* head.c: the draft head of the simulated device. */
-enum osp_status head_run(const struct batch *b, bool again);
+enum osp_status head_run(const struct batch *b, bool again, uint64_t *ticket);
+/* Whether the ticket is of one of its passes; and what the pass has guessed. */
+bool head_ran(uint64_t ticket);
+const int32_t *head_tokens(uint64_t ticket);
 void head_see(int row, uint64_t token_hash); /* the target's state of a row */
 void head_init(struct model *m);
 

@@ -180,5 +180,8 @@ void time_attn_out(int n_rows);
 void time_router(int n_rows);
 void time_experts(int n_rows);
 void time_logits(int n_rows);
+/* Prints the time of 1 to 256 rows (on the CPU 1 and 8) of all ids of gpt-oss, by the kind of
+ * sampling. Opens the device again, with graphs. */
+void time_sample(int n_threads);
 
 #endif

@@ -3,17 +3,18 @@
 
 void check_embed_rmsnorm(void)
 {
-    enum { V = 37, C = 100 };
+    enum { V = 37, C_MAX = 100 };
+    static const enum dtype tables[] = {DTYPE_F32, DTYPE_BF16, DTYPE_MXFP4};
 
     for (int i = 0; i < under.n_row_counts; i++) {
-        const int T = under.row_counts[i];
+        const int T = under.row_counts[i], C = i % 3 == 2 ? 3 * MXFP4_BLOCK : (int)C_MAX;
         struct batch *b = rows_batch(T, 1);
         struct embed_rmsnorm_args a = {.x = SHAPED(DTYPE_F32, T, C),
                                        .y = SHAPED(DTYPE_F32, T, C),
-                                       .table = FILLED(1, plain_types[i % 2], V, C),
+                                       .table = FILLED(1, tables[i % 3], V, C),
                                        .norm = FILLED(1, plain_types[i / 2 % 2], C),
                                        .eps = 1e-5f};
-        double x[C], y[C];
+        double x[C_MAX], y[C_MAX];
 
         for (int t = 0; t < T; t++)
             ((int32_t *)BATCH_TOKENS(b))[t] = (t * 29 + V - 1) % V;

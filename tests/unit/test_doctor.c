@@ -15,6 +15,7 @@
 #include "checkpoint_edit.h"
 #include "base/host_file.h"
 #include "base/host_memory.h"
+#include "base/nccl_library.h"
 #include "cli/doctor/checks.h"
 #include "cli/doctor/gpu_findings.h"
 #include "cli/doctor/peer_expected.h"
@@ -561,6 +562,38 @@ static void test_no_library(void **state)
     folder_remove(root);
 }
 
+static void expect_nccl(const char *file, const char *version, enum finding_state state,
+                        const char *part)
+{
+    struct findings f = {.group = ""};
+
+    assert_int_equal(setenv(NCCL_LIBRARY_VARIABLE, file, 1), 0);
+    assert_int_equal(setenv("NCCL_STANDIN_VERSION", version, 1), 0);
+    gpu_nccl_finding(&f);
+    expect(&f, "NCCL", state, part);
+    assert_int_equal(find(&f, "NCCL")->advice != NULL, state != FINDING_good);
+    findings_release(&f);
+    (void)unsetenv(NCCL_LIBRARY_VARIABLE);
+    (void)unsetenv("NCCL_STANDIN_VERSION");
+}
+
+/* With the stand-in of test_nccl.c. */
+static void test_nccl(void **state)
+{
+    char program[400], standin[512];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+
+    (void)state;
+    assert_true(n > 0);
+    program[n] = '\0';
+    *strrchr(program, '/') = '\0';
+    (void)snprintf(standin, sizeof standin, "%s/../nccl_standin.so", program);
+    expect_nccl(standin, "22809", FINDING_good, "2.28.9, for ranks on several hosts");
+    expect_nccl(standin, "21700", FINDING_untested, "version 21700, expected 21800 or later");
+    expect_nccl("/nonexistent/libnccl.so.2", "22809", FINDING_untested, "No such file");
+    expect_nccl("libc.so.6", "22809", FINDING_untested, "libc.so.6 has no ncclGetVersion");
+}
+
 /* ---- serving ---- */
 
 static void expect_serving(const struct serving_args *args, const char *subject,
@@ -743,7 +776,7 @@ UNIT_MAIN(cmocka_unit_test(test_files), cmocka_unit_test(test_a_spark_is_good),
           cmocka_unit_test(test_gpu), cmocka_unit_test(test_gpu_without_values),
           cmocka_unit_test(test_links), cmocka_unit_test(test_links_of_chosen_gpus),
           cmocka_unit_test(test_nvml), cmocka_unit_test(test_no_library),
-          cmocka_unit_test(test_port), cmocka_unit_test(test_cache),
+          cmocka_unit_test(test_nccl), cmocka_unit_test(test_port), cmocka_unit_test(test_cache),
           cmocka_unit_test(test_cache_to_be_created), cmocka_unit_test(test_peer_address),
           cmocka_unit_test(test_proxies), cmocka_unit_test(test_output),
           cmocka_unit_test(test_expected_bandwidth))

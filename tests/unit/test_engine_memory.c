@@ -85,7 +85,8 @@ static void test_steps_of_cards(void **state)
 {
     static const struct {
         int n_seqs_max, n_rows;
-    } cases[] = {{0, 2048}, {8, 2048}, {128, 2048}, {256, 4096}, {1024, 8192}, {9000, 9000}};
+    } cases[] = {{0, 2048},   {8, 2048},    {64, 2048},  {128, 4096},
+                 {256, 8192}, {1024, 8192}, {9000, 9000}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -9,9 +9,9 @@
 #include "base/rng.h"
 #include "cpu/kernels/exp4.h"
 #include "cpu/kernels/kernels.h"
-#include "emulated_isas.h"
+#include "emulated/emulated_amx.h"
 
-/* The ISAs of this machine, then the emulated ones. */
+/* The ISAs of this machine, then the emulated one. */
 static const struct kernels *isas[KERNEL_ISAS_MAX + N_EMULATED];
 static int n_here, n_isas;
 
@@ -20,8 +20,7 @@ static void find_isas(void)
     n_here = n_isas = kernels_available(isas);
     assert_true(n_isas >= 1);
     assert_string_equal(isas[0]->name, "ref");
-    for (int i = 0; i < N_EMULATED; i++)
-        isas[n_isas++] = &emulated_isas[i];
+    n_isas = emulated_add(isas, n_isas);
 }
 
 static uint32_t bits_of(float x)
@@ -262,6 +261,15 @@ static void run_rounded(const struct kernels *k, float *out, int n_rows, int n, 
         .n_x = n_x});
 }
 
+static double value_of_bf16(uint16_t half)
+{
+    const uint32_t bits = (uint32_t)half << 16;
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return (double)value;
+}
+
 static void check_bf16_values(int n_rows, int n)
 {
     for (int i = 0; i < ROUNDED_TOKENS * n_rows; i++) {
@@ -270,7 +278,7 @@ static void check_bf16_values(int n_rows, int n)
 
         for (int c = 0; c < n; c++) {
             const double term =
-                (double)widened(rounded.w[row * n + c]) * (double)widened(rounded.x[t][c]);
+                value_of_bf16(rounded.w[row * n + c]) * value_of_bf16(rounded.x[t][c]);
 
             want += term;
             magnitude += fabs(term);
@@ -714,7 +722,7 @@ static double expected_permuted(int t, int row, int n_blocks, double *magnitude)
         const int scale = permuted.groups[scale_at(b, row)];
         const double w = ldexp(code & 8 ? -values[code & 7] : values[code & 7], scale - 127);
         const double term =
-            scale == 0 ? 0 : w * (double)widened(permuted.x[t][i / 8 * 8 + places[i % 8]]);
+            scale == 0 ? 0 : w * value_of_bf16(permuted.x[t][i / 8 * 8 + places[i % 8]]);
 
         sum += term;
         *magnitude += fabs(term);

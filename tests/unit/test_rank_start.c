@@ -148,6 +148,26 @@ static void test_mpirun_command(void **state)
                                    "orte_local_tmpdir_base", "/f", "--oversubscribe", "--bind-to",
                                    "none", "-x", "OSPREY_RANK_TOKEN", "-n", "1", "/bin/osprey",
                                    "--rank", "a:1", NULL});
+    (void)setenv("NCCL_SOCKET_IFNAME", "eth0=x", 1); /* to other hosts only */
+    (void)setenv("OSPREY_NCCL_LIBRARY", "/l/libnccl.so.2", 1);
+    check_command(NULL, 2,
+                  (const char *[]){"mpirun", "-q", "--mca", "plm", "isolated", "--mca",
+                                   "orte_local_tmpdir_base", "/f", "--oversubscribe", "--bind-to",
+                                   "none", "-x", "OSPREY_RANK_TOKEN", "-n", "1", "/bin/osprey",
+                                   "--rank", "a:1", NULL});
+    check_command("a,b", 2, (const char *[]){"mpirun",      "-q",
+                                             "--host",      "b:1",
+                                             "--mca",       "orte_local_tmpdir_base",
+                                             "/f",          "--oversubscribe",
+                                             "--bind-to",   "none",
+                                             "-x",          "OSPREY_RANK_TOKEN",
+                                             "-x",          "NCCL_SOCKET_IFNAME",
+                                             "-x",          "OSPREY_NCCL_LIBRARY",
+                                             "-n",          "1",
+                                             "/bin/osprey", "--rank",
+                                             "a:1",         NULL});
+    (void)unsetenv("NCCL_SOCKET_IFNAME");
+    (void)unsetenv("OSPREY_NCCL_LIBRARY");
     assert_int_equal(mpirun_check(&odd), OSP_EINVAL);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const struct mpirun_options opt = {.n_ranks = 2, .hosts = bad[i]};

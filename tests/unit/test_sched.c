@@ -588,6 +588,7 @@ static void test_prefill_steps_of_their_own(void **state)
     (void)state;
     fixture_open(&f, 3, 1000, 400);
     f.sched->limits.has_steps_apart = true;
+    f.sched->limits.target_itl_ns = 100e6;
     add(&f, 0, 200, 400);
     for (int i = 0; i < 60; i++) {
         uint64_t step_ns;
@@ -611,6 +612,43 @@ static void test_prefill_steps_of_their_own(void **state)
     assert_int_equal(n_prefill, 200 + 3000 + 200 + 200);
     assert_int_equal(f.seqs[2].state, SEQ_ENDED);
     fixture_close(&f);
+}
+
+/* Rows of the prefill step that n_prompts of 3,000 tokens get beside one decode row, which takes 20
+ * ms alone; a prefill row takes 0.1 ms. */
+static int rows_of_burst(int n_prompts, double target_itl_ns)
+{
+    struct fixture f;
+    int32_t tokens[SEQS_MAX] = {1, 1, 1, 1};
+    int n;
+
+    fixture_open(&f, 4, 4000, 400);
+    f.sched->limits.has_steps_apart = true;
+    f.sched->limits.target_itl_ns = target_itl_ns;
+    add(&f, 0, 200, 400);
+    for (int i = 0; i < 30; i++) {
+        const struct step_plan *plan = sched_plan(f.sched, f.now_ns);
+        const uint64_t step_ns =
+            plan->n_prefill_rows > 0 ? (uint64_t)plan->n_rows * 100000 : 20000000;
+
+        sched_begin(f.sched);
+        sched_commit(f.sched, tokens, step_ns, f.now_ns += step_ns);
+    }
+    for (int i = 1; i <= n_prompts; i++)
+        add(&f, i, 3000, 10)->is_uncached = true;
+    n = sched_plan(f.sched, f.now_ns)->n_prefill_rows;
+    fixture_close(&f);
+    return n;
+}
+
+/* One prompt for a decode row doubles the 100 ms that a step may take, three would bring it to 400,
+ * of which STEP_BURST_TARGET_NS is left; a target between tokens holds for bursts, too. */
+static void test_bursts_get_larger_prefill_steps(void **state)
+{
+    (void)state;
+    assert_in_range(rows_of_burst(1, 0), 1750, 1800);
+    assert_in_range(rows_of_burst(3, 0), 2250, 2300);
+    assert_in_range(rows_of_burst(3, 120e6), 950, 1000);
 }
 
 /* With a target of 50 ms, 20 of which the decode rows take, a prefill step has 30 ms. */
@@ -783,5 +821,6 @@ UNIT_MAIN(cmocka_unit_test(test_prompts_as_decode_rows),
           cmocka_unit_test(test_prompts_leave_time_to_generate),
           cmocka_unit_test(test_prefill_steps_of_their_own),
           cmocka_unit_test(test_prompts_are_held), cmocka_unit_test(test_target_between_tokens),
+          cmocka_unit_test(test_bursts_get_larger_prefill_steps),
           cmocka_unit_test(test_oldest_prompt_has_its_part), cmocka_unit_test(test_deadlines),
           cmocka_unit_test(test_batch_holds_the_plan))

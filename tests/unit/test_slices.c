@@ -8,17 +8,16 @@
 #include "base/rng.h"
 #include "cpu/kernels/kernels.h"
 #include "cpu/matmul/int8_rows.h"
-#include "emulated_isas.h"
+#include "emulated/emulated_amx.h"
 
-/* The ISAs of this machine, then the emulated ones. */
+/* The ISAs of this machine, then the emulated one. */
 static const struct kernels *isas[KERNEL_ISAS_MAX + N_EMULATED];
 static int n_isas;
 
 static void find_isas(void)
 {
     n_isas = kernels_available(isas);
-    for (int i = 0; i < N_EMULATED; i++)
-        isas[n_isas++] = &emulated_isas[i];
+    n_isas = emulated_add(isas, n_isas);
 }
 
 static float random_float(uint64_t seed, int i)

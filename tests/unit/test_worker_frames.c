@@ -1,6 +1,6 @@
 /* A worker's process spoken to frame by frame: while it has hundreds of new grammars to compile
- * it gives signs of life at once, answers who wants none, and obeys cancels and its end. This
- * program is its own worker. */
+ * it gives signs of life at once, answers requests without a grammar, and obeys cancels and its
+ * end; a request whose lists find no memory fails alone. This program is its own worker. */
 #define UNIT_LIMIT_S 120
 #include "unit.h"
 
@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/process.h"
 #include "engine/worker/wire_fields.h"
 #include "engine/worker/worker.h"
@@ -25,6 +26,7 @@ enum {
     FIRST_MS_MAX = 500, /* and before a request without a grammar has its first token */
     QUIT_MS_MAX = 5000, /* as the supervisor allows */
     WAIT_MS = 60000,    /* for what has no such limit */
+    N_NO_MEMORY = 7,    /* the worker has no memory for a list of a request with so many items */
     ID_PLAIN = N_GRAMMARS,
     ID_AFTER
 };
@@ -37,6 +39,16 @@ struct fixture {
     int n_pulses;
     struct wire_outcome outcome;
 };
+
+/* The linker puts it in front of the library's (Makefile), in the worker, too. */
+enum osp_status __real_mem_try_array(void *out, size_t n, size_t size_bytes, const char *what);
+enum osp_status __wrap_mem_try_array(void *out, size_t n, size_t size_bytes, const char *what);
+enum osp_status __wrap_mem_try_array(void *out, size_t n, size_t size_bytes, const char *what)
+{
+    if (n == N_NO_MEMORY && strcmp(what, "a request's lists") == 0)
+        return fail(OSP_ENOMEM, "%s: out of memory: %zu times %zu bytes", what, n, size_bytes);
+    return __real_mem_try_array(out, n, size_bytes, what);
+}
 
 /* ---- frames ---- */
 
@@ -165,6 +177,31 @@ static void send_submit(struct fixture *f, uint64_t id, const char *schema)
     assert_int_equal(wire_end(&f->wire), OSP_OK);
 }
 
+/* A request with four lists, in the order of struct wire_submit. */
+static void send_lists(struct fixture *f, uint64_t id, int n_prompt, int n_biases, int n_allowed,
+                       int n_prediction)
+{
+    static const int32_t tokens[N_NO_MEMORY] = {100, 101, 102, 103, 104, 105, 106};
+    static const struct osp_logit_bias biases[N_NO_MEMORY] = {{.token = 100}, {.token = 101}};
+    const struct osp_request_options opt = {.tokens_max = 1};
+    struct wire_submit s;
+
+    memset(&s, 0, sizeof s);
+    s.id = id;
+    s.n_prompt = n_prompt;
+    s.n_biases = n_biases;
+    s.n_allowed = n_allowed;
+    s.n_prediction = n_prediction;
+    wire_begin(&f->wire, FRAME_SUBMIT);
+    wire_put(&f->wire, &s, sizeof s);
+    wire_put_request_options(&f->wire, &opt);
+    wire_put(&f->wire, tokens, (size_t)n_prompt * sizeof *tokens);
+    wire_put(&f->wire, biases, (size_t)n_biases * sizeof *biases);
+    wire_put(&f->wire, tokens, (size_t)n_allowed * sizeof *tokens);
+    wire_put(&f->wire, tokens, (size_t)n_prediction * sizeof *tokens);
+    assert_int_equal(wire_end(&f->wire), OSP_OK);
+}
+
 /* 16 ms and more to compile, each. */
 static void send_grammars(struct fixture *f)
 {
@@ -271,12 +308,37 @@ static void test_wrong_grammar_is_refused(void **state)
     expect_quit(&f);
 }
 
+static void test_no_memory_for_a_list(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_worker(&f);
+    send_lists(&f, 0, N_NO_MEMORY, 2, 3, 3);
+    send_lists(&f, 1, 3, N_NO_MEMORY, 3, 3);
+    send_lists(&f, 2, 3, 2, N_NO_MEMORY, 3);
+    send_lists(&f, 3, 3, 2, 3, N_NO_MEMORY);
+    send_lists(&f, ID_PLAIN, 3, 2, 3, 3);
+    flush(&f);
+    hear_until(&f, &f.has_ended[ID_PLAIN], WAIT_MS);
+    assert_true(f.has_ended[ID_PLAIN]);
+    assert_int_equal(f.events[ID_PLAIN].status, OSP_OK);
+    for (int i = 0; i < 4; i++) {
+        assert_true(f.has_ended[i]);
+        assert_int_equal(f.events[i].end, SEQ_END_FAILED);
+        assert_int_equal(f.events[i].status, OSP_ENOMEM);
+        assert_true(f.events[i].n_message_bytes > 0);
+    }
+    expect_quit(&f);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signs_of_life_beside_grammars),
         cmocka_unit_test(test_canceled_before_it_is_compiled),
         cmocka_unit_test(test_wrong_grammar_is_refused),
+        cmocka_unit_test(test_no_memory_for_a_list),
     };
     const int status = osp_worker_main(argc, argv);
 

@@ -126,6 +126,7 @@ void check_gpus(struct findings *f, const char *root)
     for (int i = 0; i < report->n_gpus; i++)
         gpu_findings(f, i, &report->gpus[i]);
     check_plugin(f, report);
+    gpu_nccl_finding(f);
 out:
     free(report);
 }

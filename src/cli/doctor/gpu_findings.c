@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/nccl_library.h"
 
 enum { USED_PERCENT_MAX = 10, LANES_X16 = 16 };
 
@@ -210,4 +211,22 @@ void gpu_link_finding(struct findings *f, const struct osp_gpu_link *link,
                 "%s, %.1f GB/s%s; expected peer access%s, push at most %.0f us", kind_of(gpu, link),
                 1e-9 * link->bytes_per_s, push, rate, 1e6 * push_max);
     advise_on_link(f);
+}
+
+void gpu_nccl_finding(struct findings *f)
+{
+    char why[512];
+    void *library;
+    int version;
+
+    if (nccl_library_load(&library, &version, why, sizeof why)) {
+        finding_add(f, FINDING_good, "NCCL", "%d.%d.%d, for ranks on several hosts",
+                    version / 10000, version / 100 % 100, version % 100);
+        return;
+    }
+    finding_add(f, FINDING_untested, "NCCL",
+                "it cannot be used: %s; only ranks on GPUs of one host that have peer access to "
+                "each other do without",
+                why);
+    finding_advise(f, NCCL_INSTALL);
 }

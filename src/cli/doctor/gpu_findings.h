@@ -19,6 +19,9 @@ void gpu_findings_without_library(struct findings *f, const char *root);
 void gpu_link_finding(struct findings *f, const struct osp_gpu_link *link,
                       const struct nvml_report *report, bool has_nvml_order);
 
+/* Whether NCCL can be used, which ranks of several hosts need. */
+void gpu_nccl_finding(struct findings *f);
+
 /* Bytes per second in one direction that copies between two such GPUs should reach; 0: unknown. */
 double gpu_link_expected(const struct nvml_gpu *gpu, bool has_peer_access);
 

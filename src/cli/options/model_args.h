@@ -68,7 +68,7 @@ struct model_args {
         INT_ROW(T, m.options.n_batch_tokens_max, "max-num-batched-tokens",                         \
                 "-b,--batch-size,--chunked-prefill-size", 1, 65536, "TOKENS",                      \
                 "maximum number of tokens in one step, prefill and decode "                        \
-                "together (default 512; on a GPU 2048, or 16 for each of --max-num-seqs)"),        \
+                "together (default 512; on a GPU 2048, or 32 for each of --max-num-seqs)"),        \
         TEXT_ROW(T, m.options.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                      \
                  "data type of the KV cache: f32, bf16, fp8, or on CPUs int16 (default auto: "     \
                  "int16 with the ISAs avx2 to amx, f32 with ref, otherwise bf16)"),                \

@@ -31,6 +31,33 @@ static __device__ __forceinline__ struct norm_regs norm_load(const float *x, int
     return regs;
 }
 
+/* The same for row `row` of a packed MXFP4 matrix: all words and scales are in flight before the
+ * first is decoded. */
+static __device__ __forceinline__ struct norm_regs mxfp4_load(const struct tensor *w, int64_t row,
+                                                              int64_t n)
+{
+    uint32_t words[NORM_PER_THREAD], scales[NORM_PER_THREAD];
+    struct norm_regs regs;
+
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++) {
+        const int64_t at = threadIdx.x + i * NORM_THREADS;
+        const struct packed_place p = place_of(w, row, at < n ? at : 0);
+        const unsigned char *unit = (const unsigned char *)w->data + p.unit * MXFP4_UNIT_BYTES;
+
+        words[i] = *(const uint32_t *)(unit + mxfp4_word_offset(&p));
+        scales[i] = unit[mxfp4_scale_offset(&p)];
+    }
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++) {
+        const int64_t at = threadIdx.x + i * NORM_THREADS;
+        const uint32_t code = code_of_word(words[i], (int)(at % MXFP4_BLOCK) % 8);
+
+        regs.at[i] = at < n ? e2m1_value(code) * scale_of(scales[i]) : 0.0f;
+    }
+    return regs;
+}
+
 /* The same for row `row` of a weight, which no kernel writes. The dtype is tested before the loads,
  * so that all of them are in flight at once. */
 static __device__ __forceinline__ struct norm_regs weights_load(const struct tensor *w, int64_t row,
@@ -40,6 +67,8 @@ static __device__ __forceinline__ struct norm_regs weights_load(const struct ten
     uint32_t bits[NORM_PER_THREAD];
     struct norm_regs regs;
 
+    if (w->dtype == DTYPE_MXFP4)
+        return mxfp4_load(w, row, n);
     if (is_bf16 && !is_packed) {
 #pragma unroll
         for (int i = 0; i < NORM_PER_THREAD; i++) {
@@ -56,19 +85,12 @@ static __device__ __forceinline__ struct norm_regs weights_load(const struct ten
 
             bits[i] = at < n ? (uint32_t) * (const uint16_t *)(unit + bf16_offset(&p)) << 16 : 0;
         }
-    } else if (w->dtype == DTYPE_F32) {
-#pragma unroll
-        for (int i = 0; i < NORM_PER_THREAD; i++) {
-            const int64_t at = threadIdx.x + i * NORM_THREADS;
-
-            bits[i] = at < n ? ((const uint32_t *)w->data)[row * n + at] : 0;
-        }
     } else {
 #pragma unroll
         for (int i = 0; i < NORM_PER_THREAD; i++) {
             const int64_t at = threadIdx.x + i * NORM_THREADS;
 
-            bits[i] = at < n ? __float_as_uint(weight_at(w, 0, row, at)) : 0;
+            bits[i] = at < n ? ((const uint32_t *)w->data)[row * n + at] : 0;
         }
     }
 #pragma unroll

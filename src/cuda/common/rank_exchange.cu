@@ -5,10 +5,9 @@
  * few rows, by its bandwidth for prefill rows. */
 #include "cuda/common/rank_exchange.h"
 
-#include "cuda/common/expert_sums.cuh"
 #include "cuda/common/live_rows.cuh"
-#include "cuda/common/out_sums.h"
 #include "cuda/common/pdl.cuh"
+#include "cuda/common/rank_add.cuh"
 #include "cuda/common/rank_vector.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 
@@ -20,25 +19,6 @@ enum {
 };
 
 /* ---- sums ---- */
-
-static __device__ __forceinline__ uint32_t sum_of_words(uint32_t a, uint32_t b, bool is_integer)
-{
-    if (!is_integer)
-        return __float_as_uint(__uint_as_float(a) + __uint_as_float(b));
-    return a == EXPERT_SUM_POISONED || b == EXPERT_SUM_POISONED ? EXPERT_SUM_POISONED : a + b;
-}
-
-static __device__ __forceinline__ uint4 sum_of(uint4 a, uint4 b, bool is_integer)
-{
-    return make_uint4(sum_of_words(a.x, b.x, is_integer), sum_of_words(a.y, b.y, is_integer),
-                      sum_of_words(a.z, b.z, is_integer), sum_of_words(a.w, b.w, is_integer));
-}
-
-static __device__ __forceinline__ float value_of_word(uint32_t word, float unit)
-{
-    return word == EXPERT_SUM_POISONED ? __uint_as_float(0x7FC00000u)
-                                       : value_of_partials((int32_t)word, unit);
-}
 
 /* The vectors of a launch, and this rank's place in the slot. */
 struct vectors {
@@ -58,33 +38,6 @@ static __device__ __forceinline__ struct vectors vectors_of(const struct rank_su
     v.slot_at = slot * s.peers.slot_bytes;
     v.mine = s.peers.windows[s.peers.rank] + v.slot_at;
     return v;
-}
-
-static __device__ __forceinline__ bool is_integer_vector(const struct rank_sums &s,
-                                                         const struct vectors &v, int64_t i)
-{
-    return i < s.n_integer * v.row;
-}
-
-static __device__ __forceinline__ uint4 load_own(const struct rank_sums &s, int64_t i)
-{
-    return sendable(__ldcg((const uint4 *)s.h + i));
-}
-
-/* Stores the result of vector i. */
-static __device__ __forceinline__ void store_sum(const struct rank_sums &s, const struct vectors &v,
-                                                 int64_t i, uint4 sum)
-{
-    float4 out = make_float4(__uint_as_float(sum.x), __uint_as_float(sum.y), __uint_as_float(sum.z),
-                             __uint_as_float(sum.w));
-
-    if (is_integer_vector(s, v, i)) {
-        const float4 unit = *((const float4 *)s.unit + i % v.row);
-
-        out = make_float4(value_of_word(sum.x, unit.x), value_of_word(sum.y, unit.y),
-                          value_of_word(sum.z, unit.z), value_of_word(sum.w, unit.w));
-    }
-    ((float4 *)s.h)[i] = out;
 }
 
 /* The sum of all ranks' vectors in rank order; those of others are `stride` vectors apart. */
@@ -125,8 +78,7 @@ static __device__ __forceinline__ void add_all(const struct rank_sums &s, const 
     for (int64_t i = begin; i < v.n; i += stride) {
         char *first = v.mine + i * (int64_t)sizeof(uint4);
 
-        store_sum(s, v, i,
-                  take_sum(s, first, v.n, load_own(s, i), is_integer_vector(s, v, i), &wait));
+        store_sum(s, i, take_sum(s, first, v.n, load_own(s, i), is_integer_vector(s, i), &wait));
     }
 }
 
@@ -151,14 +103,14 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
         if (i >= v.n)
             break;
         uint4 sum = take_sum(s, v.mine + at * (int64_t)sizeof(uint4), v.part, load_own(s, i),
-                             is_integer_vector(s, v, i), &wait);
+                             is_integer_vector(s, i), &wait);
 
-        sum = sendable(sum);
+        sum = sendable_of(sum);
 #pragma unroll
         for (int r = 0; r < RANK_PEERS_MAX; r++)
             if (r < n_ranks && r != rank)
                 push(s.peers.windows[r] + v.slot_at + (sums_at + i) * (int64_t)sizeof(uint4), sum);
-        store_sum(s, v, i, sum);
+        store_sum(s, i, sum);
     }
     for (int64_t at = begin; at < v.part; at += stride)
 #pragma unroll 1
@@ -166,7 +118,7 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
             if (r != rank && r * v.part + at < v.n) {
                 const int64_t i = r * v.part + at;
 
-                store_sum(s, v, i,
+                store_sum(s, i,
                           take(v.mine + (sums_at + i) * (int64_t)sizeof(uint4), s.peers, r, &wait));
             }
 }
@@ -206,19 +158,6 @@ void launch_rank_sums(struct launch_list *list, const struct rank_sums *s)
 
 /* ---- attn_out ---- */
 
-static __device__ __forceinline__ float bias_at(const struct rank_out &o, int c)
-{
-    if (o.bias == NULL)
-        return 0.0f;
-    return o.is_bias_bf16 ? __uint_as_float((uint32_t)((const uint16_t *)o.bias)[c] << 16)
-                          : ((const float *)o.bias)[c];
-}
-
-static __device__ __forceinline__ float value_of_words(uint32_t high, uint32_t low, float bias)
-{
-    return out_words_value({(int32_t)high, (int32_t)low}) + bias;
-}
-
 static __global__ void __launch_bounds__(THREADS)
     rank_out_kernel(const __grid_constant__ struct rank_out o)
 {
@@ -246,7 +185,6 @@ static __global__ void __launch_bounds__(THREADS)
             }
     }
     for (int64_t i = begin; i < n; i += stride) {
-        const int c = (int)(i % row) * RANK_WORDS;
         uint4 high = __ldcg((const uint4 *)o.h + i), low = __ldcg((const uint4 *)o.low + i);
 
 #pragma unroll 1
@@ -260,10 +198,7 @@ static __global__ void __launch_bounds__(THREADS)
 
             low = make_uint4(low.x + part.x, low.y + part.y, low.z + part.z, low.w + part.w);
         }
-        ((float4 *)o.h)[i] = make_float4(value_of_words(high.x, low.x, bias_at(o, c)),
-                                         value_of_words(high.y, low.y, bias_at(o, c + 1)),
-                                         value_of_words(high.z, low.z, bias_at(o, c + 2)),
-                                         value_of_words(high.w, low.w, bias_at(o, c + 3)));
+        store_out(o, i, high, low);
     }
 }
 

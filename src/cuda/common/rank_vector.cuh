@@ -4,16 +4,6 @@
 
 #include "cuda/common/rank_wait.cuh"
 
-static __device__ __forceinline__ uint32_t sendable(uint32_t word)
-{
-    return word == RANK_EMPTY ? 0 : word;
-}
-
-static __device__ __forceinline__ uint4 sendable(uint4 v)
-{
-    return make_uint4(sendable(v.x), sendable(v.y), sendable(v.z), sendable(v.w));
-}
-
 static __device__ __forceinline__ void push(void *to, uint4 v)
 {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),

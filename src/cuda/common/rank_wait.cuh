@@ -22,8 +22,8 @@ static const uint64_t WAIT_NS_MAX = EXCHANGE_WAIT_MS * 1000000ull;
 /* Whether a wait for the rank, which began at begin_ns, ends without its numbers. The first one of
  * a step that does so tells all others of the step, in this kernel and in those that follow, by a
  * word of device memory. */
-static __device__ __noinline__ bool gives_up(int32_t *state, int32_t *ended, int from,
-                                             uint64_t begin_ns)
+static __device__ __forceinline__ bool gives_up(int32_t *state, int32_t *ended, int from,
+                                                uint64_t begin_ns)
 {
     const uint64_t waited_ns = now_ns() - begin_ns;
 
@@ -100,42 +100,94 @@ push_pair(const struct rank_peers &p, const struct pair_slot &slot, int n, int a
                          : "memory");
 }
 
-static __device__ __forceinline__ uint32_t wait_pair(const struct rank_peers &p,
-                                                     const struct pair_slot &slot, int from, int n,
-                                                     int at, struct rank_wait *w)
+static __device__ __forceinline__ uint64_t load_pair(const char *place)
 {
-    const char *place = p.windows[p.rank] + pair_offset(slot, from, n, at);
     uint64_t pair;
 
-    for (int polls = 1;; polls++) {
-        asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(pair) : "l"(place) : "memory");
-        if ((uint32_t)(pair >> 32) == slot.number)
-            return (uint32_t)pair;
-        if (is_over(p, from, polls, w))
-            return RANK_LOST;
-    }
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(pair) : "l"(place) : "memory");
+    return pair;
 }
 
-/* The sum over all ranks of two words (out_sums.h), which are pairs `at` of n and of the next n. */
+static __device__ __forceinline__ uint32_t number_of_pair(uint64_t pair)
+{
+    return (uint32_t)(pair >> 32);
+}
+
+/* ---- sums of two words (out_sums.h), whose pairs are adjacent ---- */
+
+enum { PEERS_AT_ONCE = 3 }; /* other ranks whose pairs are read at once: all of four */
+
+/* The rank that is k < n_ranks behind a rank. */
+static __device__ __forceinline__ int rank_behind(int rank, int k, int n_ranks)
+{
+    return rank + k < n_ranks ? rank + k : rank + k - n_ranks;
+}
+
+/* The words number `at` of a rank, of n. */
+static __device__ __forceinline__ int64_t words_offset(const struct pair_slot &slot, int rank,
+                                                       int n, int at)
+{
+    return slot.at + ((int64_t)rank * n + at) * 2 * RANK_PAIR_BYTES;
+}
+
+static __device__ __forceinline__ void push_words(const struct rank_peers &p,
+                                                  const struct pair_slot &slot, int n, int at,
+                                                  struct out_words words)
+{
+    const uint64_t number = (uint64_t)slot.number << 32;
+    const uint64_t high = number | (uint32_t)words.high, low = number | (uint32_t)words.low;
+
+    for (int r = 0; r < p.n_ranks; r++)
+        if (r != p.rank)
+            asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(
+                             p.windows[r] + words_offset(slot, p.rank, n, at)),
+                         "l"(high), "l"(low)
+                         : "memory");
+}
+
+/* The sum over all ranks of words number `at` of n. */
 static __device__ __forceinline__ struct out_words sum_of_pairs(const struct rank_peers &p,
                                                                 const struct pair_slot &slot, int n,
                                                                 int at, struct out_words mine,
                                                                 bool pushes)
 {
+    const char *window = p.windows[p.rank];
+    const int n_ranks = p.n_ranks, rank = p.rank;
     struct rank_wait wait = {0, false};
     struct out_words sum = mine;
 
-    if (pushes) {
-        push_pair(p, slot, 2 * n, at, (uint32_t)mine.high);
-        push_pair(p, slot, 2 * n, n + at, (uint32_t)mine.low);
-    }
-    for (int r = 0; r < p.n_ranks; r++)
-        if (r != p.rank) {
-            const uint32_t high = wait_pair(p, slot, r, 2 * n, at, &wait);
-            const uint32_t low = wait_pair(p, slot, r, 2 * n, n + at, &wait);
+    if (pushes)
+        push_words(p, slot, n, at, mine);
+#pragma unroll 1
+    for (int first = 1; first < n_ranks; first += PEERS_AT_ONCE) {
+        uint64_t high[PEERS_AT_ONCE], low[PEERS_AT_ONCE];
+        int missing = 0;
 
-            sum = out_words_sum(sum, {(int32_t)high, (int32_t)low});
+        for (int polls = 1; missing >= 0; polls++) {
+#pragma unroll
+            for (int i = 0; i < PEERS_AT_ONCE; i++) {
+                const int from = rank_behind(rank, first + i, n_ranks);
+
+                high[i] = low[i] = (uint64_t)slot.number << 32; /* zeros: no rank */
+                if (first + i < n_ranks)
+                    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                                 : "=l"(high[i]), "=l"(low[i])
+                                 : "l"(window + words_offset(slot, from, n, at))
+                                 : "memory");
+            }
+            missing = -1;
+#pragma unroll
+            for (int i = PEERS_AT_ONCE - 1; i >= 0; i--)
+                if (number_of_pair(high[i]) != slot.number || number_of_pair(low[i]) != slot.number)
+                    missing = i;
+            if (missing >= 0 &&
+                is_over(p, rank_behind(rank, first + missing, n_ranks), polls, &wait))
+                return sum;
         }
+#pragma unroll
+        for (int i = 0; i < PEERS_AT_ONCE; i++)
+            sum = out_words_sum(sum, {(int32_t)high[i], (int32_t)low[i]});
+    }
     return sum;
 }
 

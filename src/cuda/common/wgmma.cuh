@@ -209,18 +209,23 @@ static __device__ __forceinline__ void wgmma_first(float d[32], const uint32_t a
                  : WITHOUT_PARENTHESES out_d                                                       \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
-/* d = a b, FP16, WIDTH columns: 16, 24, 32 or 48; the previous content of d is ignored. */
+#define NEW_32(d, i) NEW_16(d, i), NEW_16(d, i + 16)
+
+/* d = a b, FP16, WIDTH columns: 16, 24, 32, 48 or 64; the previous content of d is ignored. */
 template <int WIDTH>
 static __device__ __forceinline__ void wgmma_of_zero(float d[WIDTH / 2], const uint32_t a[4],
                                                      uint64_t b)
 {
-    static_assert(WIDTH == 16 || WIDTH == 24 || WIDTH == 32 || WIDTH == 48, "one of these widths");
+    static_assert(WIDTH == 16 || WIDTH == 24 || WIDTH == 32 || WIDTH == 48 || WIDTH == 64,
+                  "one of these widths");
     WGMMA_OF_ZERO(16, NAMES_0, (NEW_8(d, 0)), "%8, %9, %10, %11", "%12");
     WGMMA_OF_ZERO(24, NAMES_0 ", %8, %9, %10, %11", (NEW_8(d, 0), NEW_4(d, 8)),
                   "%12, %13, %14, %15", "%16");
     WGMMA_OF_ZERO(32, NAMES_0 NAMES_8, (NEW_16(d, 0)), "%16, %17, %18, %19", "%20");
     WGMMA_OF_ZERO(48, NAMES_0 NAMES_8 NAMES_16, (NEW_16(d, 0), NEW_8(d, 16)), "%24, %25, %26, %27",
                   "%28");
+    WGMMA_OF_ZERO(64, NAMES_0 NAMES_8 NAMES_16 NAMES_24, (NEW_32(d, 0)), "%32, %33, %34, %35",
+                  "%36");
 }
 
 /* d += a b, WIDTH columns. */

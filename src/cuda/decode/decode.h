@@ -97,8 +97,12 @@ struct decode_out {
     struct decode_vector norm;      /* F32 or BF16 */
     uint64_t *sums;                 /* (T, ROUTER_ROW_SUMS): accumulated */
     struct expert_sums expert;      /* added to x as well, and set to zero */
+    const int32_t *expert_totals;   /* (T, n): with peers these are added in place of expert.sums;
+                                     * NULL: expert.sums are */
     const struct rank_peers *peers; /* device memory; NULL: one rank has all columns of the rows */
     int32_t exchange;               /* index of the exchange with peers in its step */
+    const uint16_t *rounded; /* the rows as made by launch_round_rows() for MXFP4 weights; NULL:
+                              * not there. One row is not read from there. */
 };
 bool launch_decode_out(struct launch_list *list, const struct decode_out *p);
 /* Sets all sums to zero. */
@@ -174,8 +178,14 @@ struct decode_qkv {
     int32_t n_tokens;
     enum page_group group;
     bool is_mxfp4, is_cache_bf16;
-    uint64_t *router_sums; /* (T, ROUTER_ROW_SUMS) to be zeroed; NULL: nothing to zero */
+    uint64_t *router_sums;          /* (T, ROUTER_ROW_SUMS) to be zeroed; NULL: nothing to zero */
+    const struct rank_peers *peers; /* device memory: rows.sums are those of one rank, and the
+                                     * kernel exchanges them; NULL: of all */
+    int32_t *totals;                /* (T, n): with peers, rows.sums of all ranks are stored here */
+    int32_t exchange;               /* index of the exchange with peers in its step */
 };
+/* With peers and list->is_query it returns whether all blocks are active at once, which their waits
+ * need. */
 bool launch_decode_qkv(struct launch_list *list, const struct decode_qkv *p);
 
 /* Stage router for any number of rows: matrix multiplication by columns, then top-k. */

@@ -2,15 +2,13 @@
  * the same bits. decode_sm90.cuh has the main loop.
  *
  * Work division: an item is three rows of units of the matrices, which are counted through, and 32
- * tokens. Persistent blocks, one per SM, split all items evenly; items of the same rows are
- * adjacent, so a block reads its weights from memory once and then from L2.
+ * tokens, or two rows and 64 tokens. Persistent blocks, one per SM, split all items evenly; items
+ * of the same rows are adjacent, so a block reads its weights from memory once and then from L2.
  *
- * Traffic: the weights once, and for each item its tokens, from L2. Bound by instruction issue. */
+ * Traffic: the weights once, and for each item its tokens, from L2. Bound by the wgmmas and, with
+ * 32 tokens, by the expansion of the weights. */
 #include "cuda/decode/decode_sm90.cuh"
 #include "cuda/decode/operand_piece.cuh"
-
-enum { TOKENS = 32, GROUPS = 3 };
-typedef struct wide_shape<TOKENS, GROUPS> SHAPE;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -29,7 +27,8 @@ static __device__ __forceinline__ struct row_of_jobs find_row(const struct decod
 }
 
 /* Items of all matrices and tokens. */
-struct gemm_items {
+template <class SHAPE> struct gemm_items {
+    enum { TOKENS = SHAPE::TOKENS, GROUPS = SHAPE::GROUPS };
     const struct decode_gemm &p;
     int first, end, n_rows, n_tiles, n_live;
     int first_row, first_token;
@@ -81,7 +80,7 @@ struct gemm_items {
 /* ---- epilogue: a thread has rows 2 g and 2 g + 1 of its warp's tile, g = lane / 4, for tokens
  * 8 i + 2 t and 8 i + 2 t + 1, t = lane % 4 ---- */
 
-template <int KIND>
+template <int KIND, class SHAPE>
 static __device__ __forceinline__ float value_of(const struct item_sums<KIND, SHAPE> &sums, int i,
                                                  int n_slices)
 {
@@ -91,7 +90,7 @@ static __device__ __forceinline__ float value_of(const struct item_sums<KIND, SH
         return sums.eighths[i] * CODE_UNIT;
 }
 
-template <int KIND>
+template <int KIND, class SHAPE>
 static __device__ __forceinline__ void store_rows(const struct decode_gemm &p, int job, int row,
                                                   const struct item_sums<KIND, SHAPE> &sums,
                                                   int first_token, int n_tokens, float2 bias)
@@ -117,18 +116,18 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p, i
                 continue;
             }
         *(float2 *)(p.out[job] + (int64_t)(first_token + token) * width + row) =
-            make_float2(value_of<KIND>(sums, at, n_slices) + bias.x,
-                        value_of<KIND>(sums, at + 2, n_slices) + bias.y);
+            make_float2(value_of<KIND, SHAPE>(sums, at, n_slices) + bias.x,
+                        value_of<KIND, SHAPE>(sums, at + 2, n_slices) + bias.y);
     }
 }
 
-template <int KIND>
+template <int KIND, class SHAPE>
 static __device__ __forceinline__ void consume(const struct decode_gemm &p, struct stages s,
                                                int group, int warp)
 {
     const int tile_row = warp * TILE_ROWS + (int)threadIdx.x % WARP_LANES / 4 * 2;
-    const struct consumer c = consumer_of<SHAPE>(s, group, warp, p.w[0].n_units, p.slice_units);
-    struct gemm_items items(p);
+    const struct consumer c = consumer_of<SHAPE>(group, warp, p.w[0].n_units, p.slice_units);
+    struct gemm_items<SHAPE> items(p);
 
     for (int item = items.first; item < items.end; item++) {
         items.begin(item);
@@ -139,34 +138,47 @@ static __device__ __forceinline__ void consume(const struct decode_gemm &p, stru
             row < p.w[at.job].n_rows ? vector_pair_bits(biases, 0, row) : make_uint2(0, 0);
         struct item_sums<KIND, SHAPE> sums;
 
-        multiply_row<KIND, SHAPE>(&sums, c, &s);
+        multiply_row<KIND, SHAPE>(&sums, c, &s, true);
         if (items.first_row + group >= items.n_rows)
             continue;
-        store_rows<KIND>(p, at.job, row, sums, items.first_token, items.n_tokens(),
-                         pair_of_bits(biases, bits));
+        store_rows<KIND, SHAPE>(p, at.job, row, sums, items.first_token, items.n_tokens(),
+                                pair_of_bits(biases, bits));
     }
 }
 
 #endif
 
-template <int KIND>
-static __global__ void __launch_bounds__(SHAPE::THREADS, 1)
+template <int KIND, int TOKENS, int GROUPS, int STAGE_UNITS>
+static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
     gemm_wide_kernel(const __grid_constant__ struct decode_gemm p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    typedef struct wide_shape<TOKENS, GROUPS, STAGE_UNITS> SHAPE;
+
     run_block<SHAPE, false>(
         [&](const struct stages &s, int warp) {
-            produce<KIND, SHAPE>(gemm_items(p),
+            produce<KIND, SHAPE>(gemm_items<SHAPE>(p),
                                  {p.w[0].n_units, p.slice_units,
                                   p.n_operand_rows * (int64_t)OPERAND_ROW_BYTES,
                                   EVICT_NORMAL_POLICY},
                                  s, warp);
         },
-        [&](const struct stages &s, int group, int warp) { consume<KIND>(p, s, group, warp); });
+        [&](const struct stages &s, int group, int warp) {
+            consume<KIND, SHAPE>(p, s, group, warp);
+        });
 #else
     (void)p; /* other architectures have no wgmma */
     __trap();
 #endif
+}
+
+template <int KIND, int TOKENS, int GROUPS, int STAGE_UNITS>
+static bool launch_shape(struct launch_list *list, const struct decode_gemm *p)
+{
+    typedef struct wide_shape<TOKENS, GROUPS, STAGE_UNITS> SHAPE;
+
+    return decode_launch_of<gemm_wide_kernel<KIND, TOKENS, GROUPS, STAGE_UNITS>>(
+        list, (unsigned)list->gpu->n_sms, SHAPE::THREADS, SHAPE::SHARED_BYTES, *p);
 }
 
 bool launch_decode_gemm_sm90(struct launch_list *list, const struct decode_gemm *p)
@@ -176,11 +188,10 @@ bool launch_decode_gemm_sm90(struct launch_list *list, const struct decode_gemm 
     for (int i = 0; i < p->n_jobs; i++)
         if (p->w[i].n_rows % 2 != 0 || p->out_width[i] % 2 != 0)
             return false;
-    return p->slice_units > 0
-               ? decode_launch_of<gemm_wide_kernel<SUMS_OF_OUT_SLICES>>(
-                     list, (unsigned)list->gpu->n_sms, SHAPE::THREADS, SHAPE::SHARED_BYTES, *p)
-               : decode_launch_of<gemm_wide_kernel<SUMS_OF_EIGHTHS>>(
-                     list, (unsigned)list->gpu->n_sms, SHAPE::THREADS, SHAPE::SHARED_BYTES, *p);
+    /* 64 tokens halve the expansions of the LM head. The output projection has 45 rows of units: of
+     * 256 tokens these would be 92 items, fewer than an H100 has SMs. */
+    return p->slice_units > 0 ? launch_shape<SUMS_OF_OUT_SLICES, 32, 3, 4>(list, p)
+                              : launch_shape<SUMS_OF_EIGHTHS, 64, 2, 2>(list, p);
 }
 
 /* ---- the operand ---- */

@@ -6,9 +6,12 @@
  * (units e, e + 8, ...), and of down those of slices, as integers.
  *
  * Traffic: the weights of the active experts, once per job, and a job's tokens once per item, from
- * L2. Memory bound up to some 300 rows; above that by instruction issue. */
+ * L2. Bound by the wgmmas, most of whose columns are empty: jobs have few tokens. */
 #include "cuda/common/swiglu.cuh"
 #include "cuda/decode/decode_sm90.cuh"
+
+/* Units of a stage of the ring. */
+enum { STAGE_UNITS = 4 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -153,7 +156,7 @@ static __device__ __forceinline__ void consume(const struct decode_grouped &p, s
     const struct decode_vector &biases = IS_UP ? p.e.bias_up : p.e.bias_down;
     const int lane = threadIdx.x % WARP_LANES;
     struct job_items<IS_UP, SHAPE> items(p);
-    struct consumer c = consumer_of<SHAPE>(s, group, warp, items.w.n_units, p.e.slice_units);
+    struct consumer c = consumer_of<SHAPE>(group, warp, items.w.n_units, p.e.slice_units);
     int4 next = items.first < items.end ? items.head_of(items.first) : make_int4(0, 0, 0, 0);
 
     for (int item = items.first; item < items.end; item++) {
@@ -170,7 +173,10 @@ static __device__ __forceinline__ void consume(const struct decode_grouped &p, s
             next = items.head_of(item + 1);
         if (!IS_UP)
             c.shifts = expert_shifts(p.e.grid, p.e.n_columns)[row * WARP_LANES + scales_word(warp)];
-        multiply_row<sums_of<IS_UP>::KIND, SHAPE>(&sums, c, &s);
+        /* by a shuffle: the compiler then knows that all lanes agree */
+        const bool has_last = __shfl_sync(ALL_LANES, head.z, 0) > SHAPE::TOKENS - 8;
+
+        multiply_row<sums_of<IS_UP>::KIND, SHAPE>(&sums, c, &s, has_last);
         if constexpr (IS_UP) {
             if (is_there)
                 store_up<SHAPE>(p, sums.eighths, head, row, warp, pair_of_bits(biases, bits));
@@ -190,7 +196,7 @@ static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
     grouped_sm90_kernel(const __grid_constant__ struct decode_grouped p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    typedef struct wide_shape<TOKENS, GROUPS> SHAPE;
+    typedef struct wide_shape<TOKENS, GROUPS, STAGE_UNITS> SHAPE;
     run_block<SHAPE, IS_UP>(
         [&](const struct stages &s, int warp) {
             const struct decode_matrix &w = IS_UP ? p.e.up : p.e.down;
@@ -231,7 +237,7 @@ static int tokens_of_job(const struct decode_grouped *p)
 template <bool IS_UP, int TOKENS, int GROUPS>
 static bool launch_shape(struct launch_list *list, const struct decode_grouped *p)
 {
-    typedef struct wide_shape<TOKENS, GROUPS> SHAPE;
+    typedef struct wide_shape<TOKENS, GROUPS, STAGE_UNITS> SHAPE;
 
     return decode_launch_of<grouped_sm90_kernel<IS_UP, TOKENS, GROUPS>>(
         list, (unsigned)list->gpu->n_sms, SHAPE::THREADS, SHAPE::SHARED_BYTES, *p);

@@ -14,6 +14,7 @@ enum { LANE_TOKENS = WARP_LANES / TILE_ROWS, GROUPS_MXFP4 = 2 };
 static_assert((int)SPLIT_COLUMNS == (int)TILE_ROWS,
               "a tile of the output matrix is a part of the router's");
 static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "one warp per tile of experts");
+static_assert((int)DECODE_FUSED_MAX == 4, "lanes 4 g to 4 g + 3 add the sums of four rows");
 
 /* A lane's numbers of the computed rows: column lane % 16 of token lane / 16, then of the next
  * tokens. */
@@ -79,9 +80,10 @@ static __device__ __forceinline__ void fragment_of(uint2 out[ROUTER_TERMS],
     }
 }
 
+/* Without a result, so that nothing waits for it; atomicAdd() had one in some kernels. */
 static __device__ __forceinline__ void add_to(uint64_t *sum, long long part)
 {
-    atomicAdd((unsigned long long *)sum, (unsigned long long)part);
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(sum), "l"(part) : "memory");
 }
 
 /* Squares of the block's numbers, by one warp. */
@@ -111,13 +113,18 @@ static __device__ __forceinline__ void add_part(uint64_t *sums, const float part
     uint64_t *to = sums + blockIdx.x % ROUTER_COPIES * ROUTER_COPY_SUMS +
                    threadIdx.x / WARP_LANES * TILE_ROWS + lane / 4 * 2;
 
-    if constexpr (KIND == ROWS_ANY) {
+    if constexpr (KIND == ROWS_ANY) { /* lines of two rows in one instruction */
+        const int from = lane - t + t / 2;
+
 #pragma unroll
-        for (int k = 0; k < 2; k++)
-            if (2 * t + k < n_tokens) {
-                add_to(to + (2 * t + k) * ROUTER_ROW_SUMS, router_fixed(part[k]));
-                add_to(to + (2 * t + k) * ROUTER_ROW_SUMS + 1, router_fixed(part[k + 2]));
-            }
+        for (int k = 0; k < 2; k++) {
+            const float even = __shfl_sync(ALL_LANES, part[k], from);
+            const float odd = __shfl_sync(ALL_LANES, part[k + 2], from);
+            const int token = t / 2 * 2 + k;
+
+            if (token < n_tokens)
+                add_to(to + token * ROUTER_ROW_SUMS + t % 2, router_fixed(t % 2 == 0 ? even : odd));
+        }
     } else { /* a cache line of sums in one transaction */
         const float odd = __shfl_up_sync(ALL_LANES, part[2], 1);
 
@@ -245,6 +252,48 @@ static constexpr int registers_of(int kind)
     return kind == ROWS_ANY ? 80 : 56;
 }
 
+/* Loads rounded rows as fragments; all threads of a block of GROUPS groups. */
+template <int GROUPS>
+static __device__ __forceinline__ void load_rounded(char *fragments, const uint16_t *rows,
+                                                    int n_tokens, int n_units)
+{
+    enum { AT_ONCE = 4, PIECE_NUMBERS = 8, THREADS = GROUPS * RING_THREADS };
+    const int n_pieces = n_units * UNIT_COLUMNS / PIECE_NUMBERS, n = n_tokens * n_pieces;
+    const int first = (int)(threadIdx.y * RING_THREADS + threadIdx.x);
+
+#pragma unroll 1
+    for (int i0 = first; i0 < n; i0 += THREADS * AT_ONCE) {
+        uint4 v[AT_ONCE];
+
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++)
+            v[j] = i0 + j * THREADS < n ? __ldcg((const uint4 *)rows + i0 + j * THREADS)
+                                        : make_uint4(0, 0, 0, 0);
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * THREADS, token = i / n_pieces;
+            const int k = (i - token * n_pieces) * PIECE_NUMBERS;
+
+            if (i < n)
+                *(uint4 *)(fragments + fragment_at(k, token, n_tokens)) = v[j];
+        }
+    }
+}
+
+/* Loads the rows as fragments. */
+template <class SHAPE, int KIND, int GROUPS>
+static __device__ __forceinline__ void load_rows(char *fragments, const struct decode_out &o)
+{
+    const struct decode_matmul &p = o.p;
+
+    if (KIND != ROWS_ANY)
+        copy_row<SHAPE::IS_MXFP4, GROUPS>(fragments, p.rows.x, p.rows.n, p.w.n_units);
+    else if (SHAPE::IS_MXFP4 && o.rounded != NULL)
+        load_rounded<GROUPS>(fragments, o.rounded, p.n_tokens, p.w.n_units);
+    else if (GROUPS == 1 || threadIdx.y == 0)
+        copy_rows<SHAPE::IS_MXFP4, 4>(fragments, p.rows, 0, p.n_tokens, p.w.n_units);
+}
+
 /* Of the kernels below. HAS_RANKS: other ranks have the other columns of the rows. */
 template <class SHAPE, int KIND, int GROUPS, bool HAS_RANKS>
 static __device__ __forceinline__ void project(const struct decode_out &o)
@@ -283,25 +332,27 @@ static __device__ __forceinline__ void project(const struct decode_out &o)
             expert_unit = o.expert.unit[column];
     }
     struct pair_slot slot = {};
-    if (HAS_RANKS)
+    struct expert_sums expert_sums = o.expert;
+
+    if (HAS_RANKS) {
         slot = pair_slot_of(*o.peers, o.exchange);
+        if (o.expert_totals != NULL)
+            expert_sums.sums = (int32_t *)o.expert_totals;
+    }
     materialize_rows<KIND>(&ready);
     materialize(at);
     materialize(bias);
     materialize(weight);
     pdl_wait();
     pdl_launch_dependents();
-    if (KIND == ROWS_ANY)
-        copy_rows<SHAPE::IS_MXFP4, 4>(fragments, p.rows, 0, n_tokens, n_units);
-    else
-        copy_row<SHAPE::IS_MXFP4, GROUPS>(fragments, p.rows.x, p.rows.n, n_units);
+    load_rows<SHAPE, KIND, GROUPS>(fragments, o);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
             before.at[k] =
                 __ldcg(p.out + at + k * LANE_TOKENS * p.out_width); /* overlaps with the MMAs */
-            load_expert_part(&expert[k], o.expert, k * LANE_TOKENS + lane / TILE_ROWS, column,
+            load_expert_part(&expert[k], expert_sums, k * LANE_TOKENS + lane / TILE_ROWS, column,
                              p.w.n_rows);
         }
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
@@ -378,7 +429,7 @@ template <class SHAPE, int GROUPS, bool HAS_RANKS>
 static bool launch_rows(struct launch_list *list, const struct decode_out *o)
 {
     return o->p.n_tokens == 1 ? launch_kind<SHAPE, ONE_PLAIN_ROW, GROUPS, HAS_RANKS>(list, o)
-                              : launch_kind<SHAPE, ROWS_ANY, 1, HAS_RANKS>(list, o);
+                              : launch_kind<SHAPE, ROWS_ANY, GROUPS, HAS_RANKS>(list, o);
 }
 
 template <class SHAPE, int GROUPS>

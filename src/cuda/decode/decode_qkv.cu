@@ -8,6 +8,8 @@
 #include <cuda_bf16.h>
 
 #include "cuda/decode/decode.cuh"
+#include "cuda/common/cluster.cuh"
+#include "cuda/decode/peer_rows.cuh"
 #include "cuda/common/rope_cache.cuh"
 
 enum { HALF = DECODE_HEAD_WIDTH / 2, HALVES_OF_A_HEAD = HALF / TILE_ROWS };
@@ -101,6 +103,9 @@ static __device__ __forceinline__ void store_pair(const struct decode_qkv &p, co
     ((float *)pair.to)[pair.high] = high;
 }
 
+/* Registers per thread with an exchange: as many as fit beside a block of the down kernel. */
+enum { RANKS_REGISTERS = 144 };
+
 /* Registers per thread. Beside a block of the down kernel (256 threads of 112 registers) an SM then
  * has registers for two blocks of the one-row kernel, so that all of its blocks start early. */
 static constexpr int registers_of(int kind, bool is_small)
@@ -119,10 +124,38 @@ static __device__ __forceinline__ void clear_router_sums(const struct decode_qkv
             to[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* Grid: halves of heads, groups of 8 COLS tokens. */
-template <class SHAPE, int COLS, int KIND>
-static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXFP4))
-    qkv_kernel(const __grid_constant__ struct decode_qkv p)
+/* The other ranks of a kernel with and without an exchange. The upload sets what it reads, so that
+ * it may run before pdl_wait(). */
+template <bool HAS_RANKS, int AT_ONCE> struct peers_of_kernel {
+    typedef struct no_peers type;
+    static __device__ __forceinline__ type of(const struct decode_qkv &)
+    {
+        return {};
+    }
+};
+
+template <int AT_ONCE> struct peers_of_kernel<true, AT_ONCE> {
+    typedef struct peer_rows<AT_ONCE> type;
+    static __device__ __forceinline__ type of(const struct decode_qkv &p)
+    {
+        return {p.peers, pair_slot_of(*p.peers, p.exchange), p.totals, p.rows.sums.poison};
+    }
+};
+
+static __device__ __forceinline__ void push_sums(const struct no_peers &, const struct decode_qkv &)
+{
+}
+
+template <int AT_ONCE>
+static __device__ __forceinline__ void push_sums(const struct peer_rows<AT_ONCE> &peers,
+                                                 const struct decode_qkv &p)
+{
+    push_expert_sums(peers, p.rows.sums, p.n_tokens, p.rows.n);
+}
+
+/* Of the kernels below. HAS_RANKS: one group of tokens, whose sums ranks exchange. */
+template <class SHAPE, int COLS, int KIND, bool HAS_RANKS>
+static __device__ __forceinline__ void project(const struct decode_qkv &p)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ __align__(16) float smem[NORM_SCRATCH];
@@ -134,6 +167,8 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
     float *sums = (float *)(fragments + fragments_bytes(n_units, n_tokens));
     const struct head h = head_of<SHAPE>(p, n_units, (int)blockIdx.x);
     const int token = first + i / TILE_ROWS, d = h.tile * TILE_ROWS + i % TILE_ROWS;
+    const auto peers = peers_of_kernel < HAS_RANKS,
+               KIND == ROWS_ANY ? NORM_PER_THREAD / 2 : NORM_PER_THREAD > ::of(p);
     struct ring<SHAPE> ring;
     float acc[SHAPE::TILES][COLS][4];
     struct pair pair = {};
@@ -149,10 +184,11 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
     if (KIND != ROWS_ANY) /* else early blocks of attention take this kernel's SMs */
         pdl_launch_dependents();
     pdl_wait();
+    push_sums(peers, p);
     if (KIND == ROWS_ANY)
         pdl_launch_dependents();
     store_norm_rows<SHAPE::IS_MXFP4, 1, KIND>(fragments, p.rows, ready, first, n_tokens, n_units,
-                                              smem);
+                                              smem, peers);
     if (i < n && h.job < 2) {
         const float *rotation = p.cos_sin + token * DECODE_HEAD_WIDTH;
 
@@ -169,6 +205,28 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
     copy_wait<0>();
 }
 
+/* Grid: halves of heads, groups of 8 COLS tokens. */
+template <class SHAPE, int COLS, int KIND>
+static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXFP4))
+    qkv_kernel(const __grid_constant__ struct decode_qkv p)
+{
+    project<SHAPE, COLS, KIND, false>(p);
+}
+
+/* The same with an exchange between ranks within it. */
+template <class SHAPE, int KIND>
+static __global__ void __maxnreg__(RANKS_REGISTERS)
+    qkv_ranks_kernel(const __grid_constant__ struct decode_qkv p)
+{
+    project<SHAPE, 1, KIND, true>(p);
+}
+
+/* With peers: all blocks must be active at once, and each has all tokens. */
+static bool are_blocks_active(const struct launch_list *list, dim3 grid)
+{
+    return (int64_t)grid.x * grid.y <= list->gpu->n_sms && grid.y == 1;
+}
+
 template <class SHAPE, int COLS, int KIND>
 static bool launch_columns(struct launch_list *list, const struct decode_qkv *p)
 {
@@ -180,8 +238,124 @@ static bool launch_columns(struct launch_list *list, const struct decode_qkv *p)
     const dim3 grid((unsigned)((p->n_q + 2 * p->n_kv) * HALVES_OF_A_HEAD),
                     (unsigned)units_of(p->n_tokens, n_max));
 
-    return decode_launch<qkv_kernel<SHAPE, COLS, KIND>>(
-        list, grid, even_share_bytes(list->gpu, shared_bytes, (int)(grid.x * grid.y)), *p);
+    const int64_t even_bytes = even_share_bytes(list->gpu, shared_bytes, (int)(grid.x * grid.y));
+
+    if (p->peers == NULL)
+        return decode_launch<qkv_kernel<SHAPE, COLS, KIND>>(list, grid, even_bytes, *p);
+    if constexpr (COLS == 1)
+        return are_blocks_active(list, grid) &&
+               decode_launch<qkv_ranks_kernel<SHAPE, KIND>>(list, grid, even_bytes, *p);
+    return false;
+}
+
+/* ---- two to four rows: a block of a cluster normalizes one of them ---- */
+
+/* Sends row `token` of the fragments to the other blocks of the cluster, of n_blocks. */
+static __device__ __forceinline__ void send_row(const char *fragments, uint32_t arrived, int token,
+                                                int n_tokens, int n_units, int n_blocks)
+{
+    enum { PIECES = TOKEN_BLOCK_BYTES / LANE_BYTES };
+    const uint32_t first = (uint32_t)__cvta_generic_to_shared(fragments);
+
+#pragma unroll 1
+    for (int i = threadIdx.x; i < n_units * UNIT_BLOCKS * PIECES; i += RING_THREADS) {
+        const int at =
+            (i / PIECES * n_tokens + token) * TOKEN_BLOCK_BYTES + i % PIECES * LANE_BYTES;
+        const uint4 piece = *(const uint4 *)(fragments + at);
+
+#pragma unroll
+        for (int k = 1; k < DECODE_FUSED_MAX; k++)
+            if (k < n_blocks) {
+                const int to = (token + k) % n_blocks;
+
+                send(mapa_address(first + at, to), mapa_address(arrived, to), piece);
+            }
+    }
+}
+
+/* qkv_kernel() for two to DECODE_FUSED_MAX rows with their norm, with the same bits: block r of a
+ * cluster reads and normalizes row r, and sends it to the others. If each block normalized all
+ * rows, one after another, this would take longer than the products. Grid: halves of heads, in
+ * clusters of at least as many blocks as there are rows. */
+template <class SHAPE>
+static __global__ void __maxnreg__(registers_of(ROWS_ANY, SHAPE::IS_MXFP4))
+    qkv_rows_kernel(const __grid_constant__ struct decode_qkv p, int n_blocks)
+{
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
+    __shared__ __align__(16) float smem[NORM_SCRATCH];
+    __shared__ uint64_t arrived_at;
+    const int n_units = (p.rows.n + UNIT_COLUMNS - 1) / UNIT_COLUMNS, n_tokens = p.n_tokens;
+    const int n = n_tokens * TILE_ROWS, i = threadIdx.x, row = cluster_rank();
+    const bool has_row = row < n_tokens;
+    const uint32_t arrived = (uint32_t)__cvta_generic_to_shared(&arrived_at);
+    char *fragments = (char *)shared + SHAPE::BYTES;
+    float *sums = (float *)(fragments + fragments_bytes(n_units, n_tokens));
+    const struct head h = head_of<SHAPE>(p, n_units, (int)blockIdx.x);
+    const int token = i / TILE_ROWS, d = h.tile * TILE_ROWS + i % TILE_ROWS;
+    struct ring<SHAPE> ring;
+    float acc[SHAPE::TILES][1][4];
+    struct pair pair = {};
+
+    if (i == 0)
+        arrivals_init(arrived, fragments_bytes(n_units, has_row ? n_tokens - 1 : n_tokens));
+    cluster_begin();
+    ring_begin(&ring, (char *)shared, h, 1, n_units);
+    struct rows_ready ready = ready_rows(p.rows, has_row ? row : 0, n_tokens, n_units);
+
+    ready.y = (int)blockIdx.x < n_tokens && p.rows.y != NULL ? p.rows.y + row * p.rows.n + i : NULL;
+    if (i < n)
+        pair = pair_of(p, h, token, d);
+    ready_expert_units(&ready, p.rows.sums);
+    materialize_rows<ONE_NORMED_ROW>(&ready);
+    pdl_wait();
+    pdl_launch_dependents(); /* not before: blocks of attention would take this kernel's SMs */
+    if (has_row)
+        norm_rows<SHAPE::IS_MXFP4, 1, ROWS_ANY>(fragments + row * TOKEN_BLOCK_BYTES, p.rows, ready,
+                                                row, 1, n_units, smem, no_peers());
+    __syncthreads();
+    cluster_wait(); /* all blocks of the cluster have started */
+    if (has_row)
+        send_row(fragments, arrived, row, n_tokens, n_units, n_blocks);
+    if (i < n && h.job < 2) {
+        const float *rotation = p.cos_sin + token * DECODE_HEAD_WIDTH;
+
+        pair.cosine = __ldcg(rotation + d);
+        pair.sine = __ldcg(rotation + HALF + d);
+    }
+    arrivals_wait(arrived);
+    multiply_split<SHAPE, 1, 1>(acc, &ring, h, h.tile, fragments, 0, n_tokens);
+    store_sums<SHAPE::TILES, 1>(sums, acc, n_tokens);
+    __syncthreads();
+    if (i < n)
+        store_pair(p, h, pair, sum_of_warps<SHAPE::IS_MXFP4>(sums, i, SHAPE::TILES, n_tokens),
+                   sum_of_warps<SHAPE::IS_MXFP4>(sums, n + i, SHAPE::TILES, n_tokens));
+    clear_router_sums(p);
+    copy_wait<0>();
+}
+
+/* false: there are no such rows, ranks exchange sums, or the GPU has no such clusters. */
+template <class SHAPE>
+static bool launch_cluster_rows(struct launch_list *list, const struct decode_qkv *p)
+{
+    const int n_units = (int)units_of(p->rows.n, UNIT_COLUMNS), n_tokens = p->n_tokens;
+    const int n_half_heads = (p->n_q + 2 * p->n_kv) * HALVES_OF_A_HEAD;
+    const int n_blocks = n_tokens <= 2 ? 2 : (int)DECODE_FUSED_MAX; /* of a cluster */
+    const int64_t shared_bytes =
+        even_share_bytes(list->gpu,
+                         SHAPE::BYTES + fragments_bytes(n_units, n_tokens) +
+                             split_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float),
+                         n_half_heads);
+
+    if (n_tokens < 2 || n_tokens > DECODE_FUSED_MAX || p->rows.norm.kind == VECTOR_NONE ||
+        p->rows.gather != NULL || p->peers != NULL || n_half_heads % n_blocks != 0 ||
+        clusters_at_once<qkv_rows_kernel<SHAPE>>(list->gpu, RING_THREADS, (unsigned)n_blocks,
+                                                 shared_bytes) == 0)
+        return false;
+    add_dependent_clusters<qkv_rows_kernel<SHAPE>>(list, dim3((unsigned)n_half_heads), RING_THREADS,
+                                                   shared_bytes, (unsigned)n_blocks, *p, n_blocks);
+    if (!list->is_query && list->n > 0)
+        list->launches[list->n - 1].has_max_carveout = true;
+    return true;
 }
 
 /* ---- one row, one block per SM ---- */
@@ -191,7 +365,8 @@ static bool launch_columns(struct launch_list *list, const struct decode_qkv *p)
 typedef ring_shape<DTYPE_MXFP4, 2, 2, WHOLE_STAGES> row_shape;
 
 enum {
-    ROW_REGISTERS = 96, /* beside a block of decode_experts.cu */
+    ROW_REGISTERS = 96,        /* beside a block of decode_experts.cu */
+    ROW_RANKS_REGISTERS = 112, /* the same */
     ROWS_OF_A_SPLIT = TILE_ROWS / 2,
     SPLIT_WARP = 1, /* stores the results of the split half-head */
     ROW_SUMS = RING_WARPS * row_shape::TILES * TILE_ROWS,
@@ -275,10 +450,9 @@ struct pair_sums {
     int low, high, n_tiles;
 };
 
-/* Grid: blocks b have half-head b; those below 2 n_split also have half b % 2 of half-head
- * gridDim.x + b / 2. */
-static __global__ void __maxnreg__(ROW_REGISTERS)
-    qkv_row_kernel(const __grid_constant__ struct decode_qkv p, int n_split)
+/* Of the kernels below. */
+template <bool HAS_RANKS>
+static __device__ __forceinline__ void project_row(const struct decode_qkv &p, int n_split)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ __align__(16) float smem[NORM_SCRATCH];
@@ -297,6 +471,7 @@ static __global__ void __maxnreg__(ROW_REGISTERS)
     const int d = h.tile * TILE_ROWS + (is_second ? 2 * lane + half : lane);
     const struct pair_sums from = {is_second ? sums + ROW_SUMS : sums, is_second ? 2 * lane : lane,
                                    is_second ? 2 * lane + 1 : TILE_ROWS + lane, is_second ? 1 : 2};
+    const auto peers = peers_of_kernel<HAS_RANKS, NORM_PER_THREAD>::of(p);
     struct row_acc acc = {};
     struct pair pair = {};
 
@@ -312,7 +487,8 @@ static __global__ void __maxnreg__(ROW_REGISTERS)
     materialize_rows<ONE_NORMED_ROW>(&ready);
     pdl_launch_dependents();
     pdl_wait();
-    store_norm_rows<true, 1, ONE_NORMED_ROW>(fragments, p.rows, ready, 0, 1, n_units, smem);
+    push_sums(peers, p);
+    store_norm_rows<true, 1, ONE_NORMED_ROW>(fragments, p.rows, ready, 0, 1, n_units, smem, peers);
     if (stores && h.job < 2) {
         pair.cosine = __ldcg(p.cos_sin + d);
         pair.sine = __ldcg(p.cos_sin + HALF + d);
@@ -332,6 +508,21 @@ static __global__ void __maxnreg__(ROW_REGISTERS)
     clear_router_sums(p);
 }
 
+/* Grid: blocks b have half-head b; those below 2 n_split also have half b % 2 of half-head
+ * gridDim.x + b / 2. */
+static __global__ void __maxnreg__(ROW_REGISTERS)
+    qkv_row_kernel(const __grid_constant__ struct decode_qkv p, int n_split)
+{
+    project_row<false>(p, n_split);
+}
+
+/* The same with an exchange between ranks within it. */
+static __global__ void __maxnreg__(ROW_RANKS_REGISTERS)
+    qkv_row_ranks_kernel(const __grid_constant__ struct decode_qkv p, int n_split)
+{
+    project_row<true>(p, n_split);
+}
+
 /* false: the half-heads cannot be divided so. */
 static bool launch_row(struct launch_list *list, const struct decode_qkv *p)
 {
@@ -344,9 +535,12 @@ static bool launch_row(struct launch_list *list, const struct decode_qkv *p)
 
     if (!gpu_has_pdl(list->gpu) || 2 * n_split > n_blocks || n_units > WHOLE_STAGES * RING_WARPS)
         return false;
-    return decode_launch<qkv_row_kernel>(list, dim3((unsigned)n_blocks),
-                                         even_share_bytes(list->gpu, shared_bytes, n_blocks), *p,
-                                         n_split);
+    const dim3 grid((unsigned)n_blocks);
+    const int64_t even_bytes = even_share_bytes(list->gpu, shared_bytes, n_blocks);
+
+    return p->peers == NULL
+               ? decode_launch<qkv_row_kernel>(list, grid, even_bytes, *p, n_split)
+               : decode_launch<qkv_row_ranks_kernel>(list, grid, even_bytes, *p, n_split);
 }
 
 template <class SHAPE>
@@ -354,6 +548,8 @@ static bool launch_shape(struct launch_list *list, const struct decode_qkv *p)
 {
     if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
         return launch_columns<SHAPE, 1, ONE_NORMED_ROW>(list, p);
+    if (launch_cluster_rows<SHAPE>(list, p))
+        return true;
     return p->n_tokens <= COLUMN_TOKENS ? launch_columns<SHAPE, 1, ROWS_ANY>(list, p)
                                         : launch_columns<SHAPE, 2, ROWS_ANY>(list, p);
 }

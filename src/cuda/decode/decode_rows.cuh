@@ -213,11 +213,23 @@ static __device__ __forceinline__ void ready_expert_units(struct rows_ready *rea
                 __float_as_uint(from.unit[threadIdx.x + i * NORM_THREADS]) >> 16 << i % 2 * 16;
 }
 
+/* The sums of the experts on other ranks, for a kernel that exchanges none. Kernels that do have a
+ * type of their own (peer_rows.cuh). */
+struct no_peers {
+};
+
+/* Adds other ranks' sums to the thread's; returns whether one of these has poisoned the row. */
+static __device__ __forceinline__ int add_peer_sums(int[NORM_PER_THREAD], const struct no_peers &,
+                                                    const struct rows_ready &, int, int)
+{
+    return 0;
+}
+
 /* Adds the sums of the experts to the thread's numbers of row `token`, of n numbers. */
-static __device__ __forceinline__ void add_expert_sums(struct norm_regs *regs,
-                                                       const struct expert_sums &from,
-                                                       const struct rows_ready &ready, int token,
-                                                       int n)
+template <class PEERS>
+static __device__ __forceinline__ void
+add_expert_sums(struct norm_regs *regs, const struct expert_sums &from,
+                const struct rows_ready &ready, int token, int n, const PEERS &peers)
 {
     const int32_t *sums = from.sums + token * n + threadIdx.x;
     int add[NORM_PER_THREAD];
@@ -225,7 +237,7 @@ static __device__ __forceinline__ void add_expert_sums(struct norm_regs *regs,
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++)
         add[i] = i * NORM_THREADS < ready.n_left ? __ldcg(sums + i * NORM_THREADS) : 0;
-    const int poison = __ldcg(from.poison + token);
+    const int poison = __ldcg(from.poison + token) | add_peer_sums(add, peers, ready, token, n);
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++)
         regs->at[i] = regs->at[i] +
@@ -323,10 +335,10 @@ store_normed(char *to, int term_bytes, const struct decode_rows &rows,
 }
 
 /* copy_rows() with RMSNorm; all threads process one row after another. */
-template <bool IS_MXFP4, int TERMS, int KIND>
-static __device__ __forceinline__ void norm_rows(char *fragments, const struct decode_rows &rows,
-                                                 const struct rows_ready &ready, int first,
-                                                 int n_tokens, int n_units, float *smem)
+template <bool IS_MXFP4, int TERMS, int KIND, class PEERS>
+static __device__ __forceinline__ void
+norm_rows(char *fragments, const struct decode_rows &rows, const struct rows_ready &ready,
+          int first, int n_tokens, int n_units, float *smem, const PEERS &peers)
 {
     const int term_bytes = fragments_bytes(n_units, n_tokens);
 
@@ -339,7 +351,8 @@ static __device__ __forceinline__ void norm_rows(char *fragments, const struct d
         for (int i = 0; i < NORM_PER_THREAD; i++)
             regs.at[i] = i * NORM_THREADS < ready.n_left ? __ldcg(x + i * NORM_THREADS) : 0.0f;
         if (rows.sums.unit != NULL)
-            add_expert_sums(&regs, rows.sums, ready, KIND == ROWS_ANY ? first + token : 0, rows.n);
+            add_expert_sums(&regs, rows.sums, ready, KIND == ROWS_ANY ? first + token : 0, rows.n,
+                            peers);
         store_normed<IS_MXFP4, TERMS>(
             fragments + ready.at + token * TOKEN_BLOCK_BYTES, term_bytes, rows, ready, regs,
             ready.y == NULL ? NULL : ready.y + token * rows.n, smem + token % 2 * (int)NORM_WARPS);
@@ -348,16 +361,16 @@ static __device__ __forceinline__ void norm_rows(char *fragments, const struct d
 
 /* Loads the rows in the form that the kernel needs, followed by a barrier. `smem`: NORM_SCRATCH
  * floats, aligned to 16 bytes. */
-template <bool IS_MXFP4, int TERMS, int KIND>
+template <bool IS_MXFP4, int TERMS, int KIND, class PEERS = struct no_peers>
 static __device__ __forceinline__ void
 store_norm_rows(char *fragments, const struct decode_rows &rows, const struct rows_ready &ready,
-                int first, int n_tokens, int n_units, float *smem)
+                int first, int n_tokens, int n_units, float *smem, const PEERS &peers = PEERS())
 {
     if (KIND == ONE_PLAIN_ROW && TERMS == 1)
         copy_row<IS_MXFP4>(fragments, ready.x - threadIdx.x, rows.n, n_units);
     else if (KIND == ONE_NORMED_ROW || (KIND == ROWS_ANY && rows.norm.kind != VECTOR_NONE))
         norm_rows<IS_MXFP4, TERMS, KIND>(fragments, rows, ready, first,
-                                         KIND == ROWS_ANY ? n_tokens : 1, n_units, smem);
+                                         KIND == ROWS_ANY ? n_tokens : 1, n_units, smem, peers);
     else if (TERMS > 1)
         split_rows<TERMS, 3>(fragments, rows, first, n_tokens, n_units);
     else

@@ -3,9 +3,9 @@
  *
  * A block has a producer warpgroup and GROUPS consumer warpgroups. An item is GROUPS rows of units
  * and up to TOKENS tokens, which are adjacent rows of an operand (common/operand.h). A stage of the
- * ring has two units of 64 columns of each row, and the same columns of the tokens. Each consumer
- * multiplies one row of units: its warp w has tile w of each unit as operand A in registers, and
- * expands the next unit while the wgmmas of this one run.
+ * ring has STAGE_UNITS units of 64 columns of each row, and the same columns of the tokens. Each
+ * consumer multiplies one row of units: its warp w has tile w of each unit as operand A in
+ * registers, and expands the next unit while the wgmmas of this one run.
  *
  * Order of sums: a block of 32 columns is a sum of its own, from zero: two wgmmas, which give the
  * bits of two mma.sync.m16n8k16. It is multiplied by the block scale and added to the sum of an
@@ -34,23 +34,27 @@ enum {
     K_STEPS = UNIT_COLUMNS / 16,
     SHARED_BYTES_MAX = 227 << 10,
     STAGES_MAX = 10,
-    STAGE_UNITS = 2,
+    BARRIER_BYTES = 8,
+    STAGE_ALIGN = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
     PRODUCER_REGISTERS = 40,
     EIGHTHS = 8,
     TOKENS_WARP = GROUP_WARPS - 1 /* of the producer: it also copies the tokens */
 };
 
 #ifdef DECODE_SM90_DEBUG
-enum { DEBUG_BYTES = STAGES_MAX * GROUP_WARPS * 4 };
+enum { DEBUG_BYTES = GROUP_WARPS * 4 };
 #else
 enum { DEBUG_BYTES = 0 };
 #endif
 
-/* TOKENS: of a job, at most. GROUPS: consumer warpgroups. */
-template <int TOKENS_, int GROUPS_> struct wide_shape {
+/* TOKENS: of an item, at most. GROUPS: consumer warpgroups. STAGE_UNITS: units of a stage, an even
+ * number. */
+template <int TOKENS_, int GROUPS_, int STAGE_UNITS_> struct wide_shape {
+    static_assert(STAGE_UNITS_ % 2 == 0, "multiply_row() takes two units at a time");
     enum {
         TOKENS = TOKENS_,
         GROUPS = GROUPS_,
+        STAGE_UNITS = STAGE_UNITS_,
         SUMS = TOKENS / 2, /* of a thread */
         THREADS = (1 + GROUPS) * GROUP_THREADS,
         /* all registers of the block, as launched, without those that the producer gives up */
@@ -59,21 +63,21 @@ template <int TOKENS_, int GROUPS_> struct wide_shape {
                     (GROUPS * GROUP_THREADS) / 8 * 8,
         TILE_BYTES = TOKENS * OPERAND_ROW_BYTES, /* of the tokens, and */
         UNITS_BYTES = GROUPS * MXFP4_UNIT_BYTES, /* of the rows, for a unit of columns */
-        STAGE_TILES = STAGE_UNITS * TILE_BYTES,
-        STAGE_ROWS = STAGE_UNITS * UNITS_BYTES,
-        STAGES_THAT_FIT = (SHARED_BYTES_MAX - 2 * STAGES_MAX * 8) / (STAGE_TILES + STAGE_ROWS),
+        /* A stage: its tokens, its rows, its barriers, all at constant offsets from one address */
+        UNITS_AT = STAGE_UNITS * TILE_BYTES,
+        FULL_AT = UNITS_AT + STAGE_UNITS * UNITS_BYTES,
+        EMPTY_AT = FULL_AT + BARRIER_BYTES,
+        DEBUG_AT = EMPTY_AT + BARRIER_BYTES,
+        STAGE_BYTES = (DEBUG_AT + DEBUG_BYTES + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN,
+        STAGES_THAT_FIT = SHARED_BYTES_MAX / STAGE_BYTES,
         STAGES = STAGES_THAT_FIT < STAGES_MAX ? STAGES_THAT_FIT : STAGES_MAX,
-        UNITS_AT = STAGES * STAGE_TILES,
-        FULL_AT = UNITS_AT + STAGES * STAGE_ROWS,
-        EMPTY_AT = FULL_AT + STAGES * 8,
-        DEBUG_AT = EMPTY_AT + STAGES * 8,
-        SHARED_BYTES = DEBUG_AT + DEBUG_BYTES
+        SHARED_BYTES = STAGES * STAGE_BYTES
     };
 };
 
 struct stages {
-    uint32_t shared;
-    int at;
+    uint32_t at; /* address of the current stage */
+    int index;
     uint32_t parity;
 #ifdef DECODE_SM90_DEBUG
     uint32_t phase;
@@ -82,8 +86,10 @@ struct stages {
 
 template <class SHAPE> static __device__ __forceinline__ void next_stage(struct stages *s)
 {
-    if (++s->at == SHAPE::STAGES) {
-        s->at = 0;
+    s->at += SHAPE::STAGE_BYTES;
+    if (++s->index == SHAPE::STAGES) {
+        s->index = 0;
+        s->at -= SHAPE::SHARED_BYTES;
         s->parity ^= 1;
 #ifdef DECODE_SM90_DEBUG
         s->phase++;
@@ -105,9 +111,7 @@ static __device__ __forceinline__ void debug_sleep(void)
 template <class SHAPE> static __device__ void debug_produced(const struct stages &s, int warp)
 {
     debug_sleep();
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(s.shared + SHAPE::DEBUG_AT +
-                                                 (s.at * GROUP_WARPS + warp) * 4),
-                 "r"(s.phase)
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(s.at + SHAPE::DEBUG_AT + warp * 4), "r"(s.phase)
                  : "memory");
 }
 
@@ -115,8 +119,7 @@ template <class SHAPE> static __device__ void debug_consumed(const struct stages
 {
     debug_sleep();
     for (int warp = 0; warp < GROUP_WARPS; warp++)
-        if (load_shared_word<0>(s.shared + SHAPE::DEBUG_AT + (s.at * GROUP_WARPS + warp) * 4) !=
-            s.phase)
+        if (load_shared_word<0>(s.at + SHAPE::DEBUG_AT + warp * 4) != s.phase)
             __trap();
 }
 #else
@@ -217,21 +220,20 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
         const int to_second = has_two ? (int)(items.units(warp + GROUP_WARPS) - row) : 0;
 
 #pragma unroll 1
-        for (int left = from.n_units; left > 0; left -= STAGE_UNITS) {
-            const uint32_t full = s.shared + SHAPE::FULL_AT + s.at * 8;
-            const int n = min(left, (int)STAGE_UNITS);
+        for (int left = from.n_units; left > 0; left -= SHAPE::STAGE_UNITS) {
+            const uint32_t full = s.at + SHAPE::FULL_AT;
+            const int n = min(left, (int)SHAPE::STAGE_UNITS);
 
-            mbarrier_wait(s.shared + SHAPE::EMPTY_AT + s.at * 8, s.parity ^ 1);
+            mbarrier_wait(s.at + SHAPE::EMPTY_AT, s.parity ^ 1);
             debug_produced<SHAPE>(s, warp);
             mbarrier_expect_tx(full, n * (units_bytes + tokens_bytes));
 #pragma unroll 1
             for (int i = 0; i < n; i++) {
-                const int at = s.at * STAGE_UNITS + i;
-                const uint32_t to = s.shared + SHAPE::UNITS_AT + at * SHAPE::UNITS_BYTES;
+                const uint32_t to = s.at + SHAPE::UNITS_AT + i * SHAPE::UNITS_BYTES;
 
                 if (tokens_bytes > 0)
-                    bulk_load(s.shared + at * SHAPE::TILE_BYTES,
-                              tokens + walk.unit * from.chunk_bytes, tokens_bytes, full);
+                    bulk_load(s.at + i * SHAPE::TILE_BYTES, tokens + walk.unit * from.chunk_bytes,
+                              tokens_bytes, full);
                 if (warp < SHAPE::GROUPS)
                     bulk_load_policy(to + warp * MXFP4_UNIT_BYTES,
                                      row + walk.unit * MXFP4_UNIT_BYTES, MXFP4_UNIT_BYTES, full,
@@ -257,7 +259,7 @@ struct expanded {
 
 template <class SHAPE> static __device__ __forceinline__ void wait_stage(const struct stages &s)
 {
-    mbarrier_wait(s.shared + SHAPE::FULL_AT + s.at * 8, s.parity);
+    mbarrier_wait(s.at + SHAPE::FULL_AT, s.parity);
     debug_consumed<SHAPE>(s);
 }
 
@@ -267,7 +269,7 @@ template <class SHAPE> static __device__ __forceinline__ void release_stage(cons
     debug_sleep();
     __syncwarp();
     if (threadIdx.x % WARP_LANES == 0)
-        mbarrier_arrive(s.shared + SHAPE::EMPTY_AT + s.at * 8);
+        mbarrier_arrive(s.at + SHAPE::EMPTY_AT);
 }
 
 /* Expands this warp's tile of unit i of the group in a stage that is there. */
@@ -276,7 +278,7 @@ static __device__ __forceinline__ void expand_unit(struct expanded *out, const s
                                                    int i, uint32_t words_at, uint32_t codes_at,
                                                    uint32_t shifts)
 {
-    const uint32_t unit = (s.at * STAGE_UNITS + i) * SHAPE::UNITS_BYTES;
+    const uint32_t unit = s.at + i * SHAPE::UNITS_BYTES;
     const uint4 words = load_shared<0>(words_at + unit);
     uint32_t low[4], high[4];
 
@@ -303,8 +305,7 @@ template <class SHAPE>
 static __device__ __forceinline__ void
 start_unit(struct block_sums<SHAPE> *d, const struct expanded &x, const struct stages &s, int i)
 {
-    const uint64_t b =
-        wgmma_descriptor(s.shared + s.at * SHAPE::STAGE_TILES) + i * (SHAPE::TILE_BYTES >> 4);
+    const uint64_t b = wgmma_descriptor(s.at) + i * (SHAPE::TILE_BYTES >> 4);
 
     wgmma_fence();
 #pragma unroll
@@ -315,28 +316,36 @@ start_unit(struct block_sums<SHAPE> *d, const struct expanded &x, const struct s
     }
 }
 
-template <int N>
-static __device__ __forceinline__ void add_block(float (&acc)[N], const float (&d)[N],
-                                                 uint32_t codes, int block)
+/* Adds sums FIRST to END of a block: those of eight tokens are four. */
+template <int FIRST, int END, int N>
+static __device__ __forceinline__ void add_block(float (&acc)[N], const float (&d)[N], float low,
+                                                 float high)
 {
-    const float low = scale_at(codes, block * 2), high = scale_at(codes, block * 2 + 1);
-
 #pragma unroll
-    for (int i = 0; i < N; i++)
+    for (int i = FIRST; i < END; i++)
         acc[i] = __fmaf_rn(d[i], i % 4 < 2 ? low : high, acc[i]);
 }
 
-/* Waits for the wgmmas of a unit, and adds its sums. */
+/* Waits for the wgmmas of a unit, and adds its sums; without has_last not those of the last eight
+ * tokens. */
 template <class SHAPE>
-static __device__ __forceinline__ void end_unit(float (&acc)[SHAPE::SUMS],
-                                                struct block_sums<SHAPE> *d, uint32_t codes)
+static __device__ __forceinline__ void
+end_unit(float (&acc)[SHAPE::SUMS], struct block_sums<SHAPE> *d, uint32_t codes, bool has_last)
 {
+    enum { N = SHAPE::SUMS, LAST = N - 4 };
+    const float low0 = scale_at(codes, 0), high0 = scale_at(codes, 1);
+    const float low1 = scale_at(codes, 2), high1 = scale_at(codes, 3);
+
     wgmma_wait<1>();
     wgmma_fence_operand(d->of[0]);
-    add_block(acc, d->of[0], codes, 0);
+    add_block<0, LAST>(acc, d->of[0], low0, high0);
     wgmma_wait<0>();
     wgmma_fence_operand(d->of[1]);
-    add_block(acc, d->of[1], codes, 1);
+    add_block<0, LAST>(acc, d->of[1], low1, high1);
+    if (has_last) {
+        add_block<LAST, N>(acc, d->of[0], low0, high0);
+        add_block<LAST, N>(acc, d->of[1], low1, high1);
+    }
 }
 
 /* The sums of an item: floats of eighths, integers of slices. */
@@ -379,7 +388,7 @@ static __device__ __forceinline__ void clear_sums(struct item_sums<KIND, SHAPE> 
 
 /* What is constant in the loop over units. */
 struct consumer {
-    uint32_t words_at, codes_at; /* of this lane, in stage 0 */
+    uint32_t words_at, codes_at; /* of this lane, in a stage */
     uint32_t shifts;             /* of down: of the item's row */
     int n_units, width;          /* width: of a slice */
 };
@@ -391,21 +400,24 @@ static __device__ __forceinline__ int scales_word(int warp)
 }
 
 template <class SHAPE>
-static __device__ __forceinline__ struct consumer consumer_of(const struct stages &s, int group,
-                                                              int warp, int n_units, int width)
+static __device__ __forceinline__ struct consumer consumer_of(int group, int warp, int n_units,
+                                                              int width)
 {
-    const uint32_t unit = s.shared + SHAPE::UNITS_AT + group * MXFP4_UNIT_BYTES;
+    const uint32_t unit = SHAPE::UNITS_AT + group * MXFP4_UNIT_BYTES;
 
     return {unit + warp * MXFP4_TILE_BYTES + threadIdx.x % WARP_LANES * LANE_BYTES,
             unit + MXFP4_SCALES_OFFSET + scales_word(warp) * 4, 0, n_units, width};
 }
 
-/* sums = the group's row of units times the tokens of an item. No wgmma is under way where the loop
- * begins again: the compiler would wait for it after each instruction (C7514). */
+/* sums = the group's row of units times the tokens of an item; has_last: the item has any of the
+ * last eight. No wgmma is under way where the loop begins again: the compiler would wait for it
+ * after each instruction (C7514). */
 template <int KIND, class SHAPE>
 static __device__ __forceinline__ void multiply_row(struct item_sums<KIND, SHAPE> *sums,
-                                                    const struct consumer &c, struct stages *s)
+                                                    const struct consumer &c, struct stages *s,
+                                                    bool has_last)
 {
+    constexpr int STAGE_UNITS = SHAPE::STAGE_UNITS;
     struct unit_walk walk = begin_units<KIND>(c.n_units, c.width);
     struct block_sums<SHAPE> d;
     struct expanded x, y;
@@ -417,38 +429,46 @@ static __device__ __forceinline__ void multiply_row(struct item_sums<KIND, SHAPE
         const struct stages now = *s;
 
         next_stage<SHAPE>(s);
-        start_unit<SHAPE>(&d, x, now, 0);
-        if (left > 1)
-            expand_unit<SHAPE>(&y, now, 1, c.words_at, c.codes_at, c.shifts);
-        end_unit<SHAPE>(sums->acc, &d, x.codes);
-        if (next_unit<KIND>(&walk, c.n_units, c.width))
-            end_part<KIND, SHAPE>(sums);
-        if (left == 1) {
-            release_stage<SHAPE>(now);
-            break;
+#pragma unroll
+        for (int i = 0; i < STAGE_UNITS; i += 2) {
+            start_unit<SHAPE>(&d, x, now, i);
+            if (left > i + 1)
+                expand_unit<SHAPE>(&y, now, i + 1, c.words_at, c.codes_at, c.shifts);
+            end_unit<SHAPE>(sums->acc, &d, x.codes, has_last);
+            if (next_unit<KIND>(&walk, c.n_units, c.width))
+                end_part<KIND, SHAPE>(sums);
+            if (left == i + 1) {
+                release_stage<SHAPE>(now);
+                return;
+            }
+            start_unit<SHAPE>(&d, y, now, i + 1);
+            if (left > i + 2) {
+                if (i + 2 == STAGE_UNITS)
+                    wait_stage<SHAPE>(*s);
+                expand_unit<SHAPE>(&x, i + 2 == STAGE_UNITS ? *s : now, (i + 2) % STAGE_UNITS,
+                                   c.words_at, c.codes_at, c.shifts);
+            }
+            end_unit<SHAPE>(sums->acc, &d, y.codes, has_last);
+            if (next_unit<KIND>(&walk, c.n_units, c.width))
+                end_part<KIND, SHAPE>(sums);
+            if (left == i + 2 || i + 2 == STAGE_UNITS)
+                release_stage<SHAPE>(now);
+            if (left == i + 2)
+                return;
         }
-        start_unit<SHAPE>(&d, y, now, 1);
-        if (left > STAGE_UNITS) {
-            wait_stage<SHAPE>(*s);
-            expand_unit<SHAPE>(&x, *s, 0, c.words_at, c.codes_at, c.shifts);
-        }
-        end_unit<SHAPE>(sums->acc, &d, y.codes);
-        if (next_unit<KIND>(&walk, c.n_units, c.width))
-            end_part<KIND, SHAPE>(sums);
-        release_stage<SHAPE>(now);
-        if (left <= STAGE_UNITS)
-            break;
     }
 }
 
 template <class SHAPE> static __device__ __forceinline__ void init_barriers(uint32_t shared)
 {
     if (threadIdx.x == 0) {
-        if (shared % (OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES) != 0)
+        if (shared % STAGE_ALIGN != 0)
             __trap();
         for (int i = 0; i < SHAPE::STAGES; i++) {
-            mbarrier_init(shared + SHAPE::FULL_AT + i * 8, GROUP_WARPS);
-            mbarrier_init(shared + SHAPE::EMPTY_AT + i * 8, SHAPE::GROUPS * GROUP_WARPS);
+            const uint32_t stage = shared + i * SHAPE::STAGE_BYTES;
+
+            mbarrier_init(stage + SHAPE::FULL_AT, GROUP_WARPS);
+            mbarrier_init(stage + SHAPE::EMPTY_AT, SHAPE::GROUPS * GROUP_WARPS);
         }
         mbarrier_init_fence();
     }
@@ -464,9 +484,10 @@ static __device__ __forceinline__ void run_block(const PRODUCE &produce, const C
     extern __shared__ __align__(1024) char smem[];
     const int warp = __shfl_sync(ALL_LANES, threadIdx.x / WARP_LANES, 0) % GROUP_WARPS;
     const int group = __shfl_sync(ALL_LANES, threadIdx.x / GROUP_THREADS, 0);
-    const struct stages s = {shared_address(smem)};
+    const uint32_t shared = shared_address(smem);
+    const struct stages s = {shared};
 
-    init_barriers<SHAPE>(s.shared);
+    init_barriers<SHAPE>(shared);
     if (group == 0) {
         warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
         if (ALL_WAIT || warp == TOKENS_WARP)

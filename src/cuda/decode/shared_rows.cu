@@ -7,6 +7,7 @@
  * link: 6 bytes a column and row leave or arrive, beside 28 of memory. */
 #include "cuda/common/mma.cuh"
 #include "cuda/common/pdl.cuh"
+#include "cuda/common/rank_add.cuh"
 #include "cuda/common/rank_share.cuh"
 #include "cuda/common/rank_vector.cuh"
 #include "cuda/decode/partial_norm.cuh"
@@ -184,7 +185,7 @@ static __global__ void __launch_bounds__(GATHER_THREADS)
         uint4 v;
 
         if (owner == p.rank) {
-            v = sendable(__ldcg((const uint4 *)g.x + row * n + i));
+            v = sendable_of(__ldcg((const uint4 *)g.x + row * n + i));
 #pragma unroll
             for (int r = 0; r < RANK_PEERS_MAX; r++)
                 if (r < p.n_ranks && r != p.rank)

@@ -38,15 +38,17 @@ static void cuda_release(struct backend *be, struct mem *m)
     *m = (struct mem){0};
 }
 
-/* The copy is ordered after all work in the stream, and complete when the function returns. */
+/* Ordered after all work in the stream, and complete when the function returns. */
 static enum osp_status move(struct backend *be, void *dst, const void *src, size_t size_bytes,
                             const char *what)
 {
     struct gpu *gpu = gpu_select(be);
     enum osp_status st;
 
+    if (gpu->nccl != NULL) /* a copy to pageable memory blocks behind a step of a lost rank */
+        TRY(gpu_stream_wait(gpu, what));
     TRY(gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDefault, gpu->stream), what));
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
+    TRY(gpu_stream_wait(gpu, what));
 out:
     return st;
 }
@@ -63,7 +65,10 @@ static enum osp_status cuda_read(struct backend *be, void *dst, const void *src,
 
 static enum osp_status cuda_copy(struct backend *be, void *dst, const void *src, size_t size_bytes)
 {
-    return move(be, dst, src, size_bytes, "copying on the device");
+    struct gpu *gpu = gpu_select(be);
+
+    return gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDeviceToDevice, gpu->stream),
+                     "copying on the device");
 }
 
 static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const struct tensor *host)
@@ -304,6 +309,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(select_arch(gpu));
     TRY(select_kernels(gpu));
     TRY(select_rows(gpu));
+    gpu->exchange_asked = exchange_backend_asked(&gpu->limits.device_options);
     gpu->limits.device_options = (struct device_options){0}; /* borrowed until here */
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking),
                   "creating a stream"));

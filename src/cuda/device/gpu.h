@@ -8,10 +8,12 @@
 
 #include "backend/backend.h"
 #include "cuda/common/rank_share.h"
+#include "cuda/device/exchange_backend.h"
 #include "cuda/launch/kernel_table.h"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/workspaces.h"
 #include "cuda/device/kernel_config.h"
+#include "cuda/device/nccl.h"
 #include "cuda/device/tuning.h"
 
 /* Memory that pack() has allocated; it is kept until the device closes. */
@@ -37,7 +39,7 @@ struct stage_events {
 struct step_plan; /* program/plan.h */
 
 /* An in-flight step, from run() until step_wait(), with pinned host memory for its batch and
- * results. There are two slots: one is filled while the step of the other runs. */
+ * results. */
 struct step_slot {
     uint64_t ticket;
     bool is_running; /* its times have not been read */
@@ -62,10 +64,11 @@ struct gpu {
     enum arch arch;
     struct kernel_config kernel_config; /* kernels that the options select */
     cudaStream_t stream;
-    struct step_slot step_slots[N_STEP_SLOTS];
-    struct step_slot *completed;       /* of the last step_wait(); NULL: there was none */
-    uint64_t sampled_by[N_STEP_SLOTS]; /* tickets of the steps in workspace `sampled`; 0: none */
-    struct loader *loader;             /* of large weights; NULL: no weight is being loaded */
+    struct step_slot step_slots[STEPS_QUEUED_MAX];
+    struct step_slot *completed; /* of the last step_wait(); NULL: there was none */
+    /* Tickets of the steps in workspace `sampled`; 0: none. */
+    uint64_t sampled_by[STEPS_QUEUED_MAX];
+    struct loader *loader; /* of large weights; NULL: no weight is being loaded */
     struct workspaces workspaces;
     bool is_reserved; /* the workspaces have the sizes of the largest step */
     struct packed *packed;
@@ -76,6 +79,11 @@ struct gpu {
     uint64_t ticket;                /* of the last step */
     struct rank_peers peers;        /* zeros: there is one rank */
     uint32_t n_exchanges;           /* of all steps so far */
+    const char *exchange_asked;     /* value of --rank-exchange; NULL: the device chooses */
+    enum exchange_backend exchange_backend;
+    struct nccl *nccl;              /* NULL: ranks push, or there is one rank */
+    uint32_t n_collectives;         /* of NCCL, launched one by one */
+    bool has_lost_ranks;            /* a wait has failed: kernels of NCCL may never end */
     void *window;                   /* of this rank; NULL: there is one rank */
     int64_t signals_at;             /* in windows */
     struct rank_gather gather;      /* likewise */
@@ -109,7 +117,7 @@ CHECKED enum osp_status gpu_step_reserve(struct backend *be, const struct step_s
 void gpu_workspaces_release(struct gpu *gpu);
 
 /* program/step.c */
-/* Allocates pinned host memory for batches of size_bytes, in both slots. */
+/* Allocates pinned host memory for batches of size_bytes, in all slots. */
 CHECKED enum osp_status gpu_slots_reserve(struct gpu *gpu, size_t size_bytes);
 void gpu_slots_release(struct gpu *gpu);
 /* Loads the upload and download kernels before a request waits for them. */
@@ -153,19 +161,30 @@ void gpu_pack_release(struct gpu *gpu);
 /* describe.c */
 void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx);
 
-/* peers.c: the exchange with other ranks on GPUs of this host. */
-/* Maps the windows of all ranks, for steps of the shape; collective. With one rank it does
- * nothing. */
+/* peers.c: the exchange with other ranks. */
+/* Maps the windows of all ranks, or joins them by NCCL, for steps of the shape; collective. With
+ * one rank it does nothing. */
 CHECKED enum osp_status gpu_peers_open(struct gpu *gpu, const struct step_shape *shape);
 int64_t gpu_peers_bytes(const struct step_shape *shape);
 void gpu_peers_close(struct gpu *gpu);
 /* Maps rank 0's logits (rank_peers); collective, at the first program with logits. */
 CHECKED enum osp_status gpu_peers_logits(struct gpu *gpu, float *logits);
-/* Waits until the event has completed. After a fault of another rank the kernels' waits end, and
- * the failure names the rank. */
-CHECKED enum osp_status gpu_peers_wait(struct gpu *gpu, cudaEvent_t done);
 /* data[i] = the sum over all ranks, on the host. */
 CHECKED enum osp_status gpu_peers_sum(struct gpu *gpu, int64_t *data, size_t n);
+
+/* peers_wait.c */
+/* Leaves the communicator, if there is one, which ends its kernels that wait for a lost rank. CUDA
+ * graphs with collectives are destroyed before: NCCL waits for that. After an error of CUDA nothing
+ * runs or can be freed, and the communicator is left alone. */
+void gpu_nccl_leave(struct gpu *gpu);
+/* Waits until the event has completed. After a fault of another rank the wait fails at once, with
+ * the rank's name. Pushing kernels have ended then; those of NCCL go on until gpu_peers_close(), or
+ * until the process ends: aborting a communicator takes too long for an answer within a second. */
+CHECKED enum osp_status gpu_peers_wait(struct gpu *gpu, cudaEvent_t done);
+/* Waits for the stream. Only with NCCL the wait can fail because of another rank. */
+CHECKED enum osp_status gpu_stream_wait(struct gpu *gpu, const char *what);
+/* Appends a collective of a launch list to the stream. */
+CHECKED enum osp_status gpu_collective(struct gpu *gpu, const struct collective *c);
 
 /* probe.c */
 CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);

@@ -22,7 +22,10 @@
       .help = "tile of the MoE GEMM in prefill, as rows of weights x tokens")                      \
     X(ATTENTION_BACKEND, .name = "attention-backend", .aliases = "--attention-config.backend",     \
       .metavar = "NAME", .initial = "auto", .values = "auto,wgmma,mma,simt",                       \
-      .vllm_values = VLLM_ATTENTION_VALUES, .help = "instructions of the attention kernels")
+      .vllm_values = VLLM_ATTENTION_VALUES, .help = "instructions of the attention kernels")       \
+    X(RANK_EXCHANGE, .name = "rank-exchange", .metavar = "NAME", .initial = "auto",                \
+      .values = "auto,peer,nccl",                                                                  \
+      .help = "how ranks exchange sums: by writes into each other's GPU memory, or by NCCL")
 
 enum gpu_option {
 #define GPU_OPTION_ENUM(member, ...) GPU_OPTION_##member,

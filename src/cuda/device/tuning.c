@@ -86,7 +86,7 @@ enum {
 
 #define WHY_PREFETCH    "the first weight copies start before griddepcontrol.wait"
 #define WHY_DECODE_GEMM "rows are rounded once, weights are expanded once for 32 tokens"
-#define WHY_DECODE_WIDE "weights are expanded once for 32 tokens, by wgmma; the sums of decode"
+#define WHY_DECODE_WIDE "weights are expanded once a tile, by wgmma; the sums of decode"
 #define WHY_GROUPED     "each expert is read once for all its tokens"
 #define WHY_SMEM_RESIDENT                                                                          \
     "weights are resident in the shared memory of all SMs, tokens are streamed"
@@ -162,7 +162,7 @@ const struct tuning_row tuning_rows[] = {
      KERNEL_DECODE_HEAD, .tile = {32, 32, 64},
      .why = "32 tokens stay in shared memory: read once per SM, not per 64 rows of weights"},
     {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), BOTH_PHASES, DECODE_WIDE_HEAD,
-     TUNING_ROWS_MAX, KERNEL_DECODE_GEMM_SM90, .tile = {64, 32, 64}, .why = WHY_DECODE_WIDE},
+     TUNING_ROWS_MAX, KERNEL_DECODE_GEMM_SM90, .tile = {64, 64, 64}, .why = WHY_DECODE_WIDE},
     {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_BF16), BOTH_PHASES, 17, TUNING_ROWS_MAX,
      KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
     {SET(STAGE_logits), ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, BOTH_PHASES, 17, TUNING_ROWS_MAX,

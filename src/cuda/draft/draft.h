@@ -20,9 +20,10 @@ struct tap_sums {
 /* Columns of the taps = x. */
 void launch_tap(struct launch_list *list, const struct tap_args *a, const struct tap_sums *sums,
                 int n_rows, const int32_t *n_live);
-/* normed = the RMSNorm of each part of the taps, n_norms parts of a row. */
+/* normed = the RMSNorm of each part of the taps, n_norms parts of a row; its weights are F32. */
 void launch_draft_norm(struct launch_list *list, const struct draft_fc_args *a, int n_rows,
                        const int32_t *n_live);
+/* The weights of both norms are F32. */
 void launch_draft_input(struct launch_list *list, const struct draft_input_args *a,
                         const int32_t *tokens, int n_rows, const int32_t *n_live);
 /* units = silu(units) * ups. */

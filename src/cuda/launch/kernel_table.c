@@ -1,5 +1,7 @@
 #include "cuda/launch/kernel_table.h"
 
+#include "cuda/launch/collective.h"
+
 enum { PARAMS_MAX = 16 };
 
 /* ---- facts ---- */
@@ -101,8 +103,11 @@ const struct launch *kernel_table_prepare(struct kernel_table *t, const struct l
 {
     for (int i = 0; i < list->n; i++) {
         const struct launch *l = &list->launches[i];
-        struct kernel_facts *facts = facts_of(t, l->function);
+        struct kernel_facts *facts;
 
+        if (is_collective(l))
+            continue;
+        facts = facts_of(t, l->function);
         if (facts == NULL || l->n_params > PARAMS_MAX || !allow_shared(facts, (int)l->shared_bytes))
             return l;
         if (l->has_max_carveout)

@@ -30,7 +30,8 @@ void kernel_table_init(struct kernel_table *t, const struct cudaDeviceProp *prop
  * list is run for the first time. Returns the first launch that the device cannot run, because it
  * has no code for the kernel or too little shared memory; NULL: it can run all. */
 const struct launch *kernel_table_prepare(struct kernel_table *t, const struct launch_list *list);
-/* Launches kernels [first, end) of the list; stops at the first error and returns it. */
+/* Launches kernels [first, end) of the list, which has no collectives there (collective.h); stops
+ * at the first error and returns it. */
 cudaError_t launch_list_run(const struct launch_list *list, int first, int end,
                             cudaStream_t stream);
 

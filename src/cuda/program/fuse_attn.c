@@ -118,8 +118,10 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
     const int n_long = f->in->counts.n_long;
 
     l->n_splits = attn_splits(l->n_units, splits_at_most(n * attn_row_blocks(&l->args)));
-    if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
-        l->rounded = rounded_buffer(f, &l->args.att);
+    if (l->args.att.dim[1] % UNIT_COLUMNS == 0 && f->n_decode > 1) {
+        l->rounded = rounded_workspace(f, f->n_decode, l->args.att.dim[1]);
+        f->rounded = l->args.att.id;
+    }
     l->n_rows = n;
     if ((l->n_splits > ATTN_SPLITS_NEAR && n_long == 0) || !launch_attn_one_block(f->list, l)) {
         launch_splits(f, l, n);

@@ -176,14 +176,32 @@ struct expert_sums cleared_sums_of(const struct fuse *f)
 
 struct expert_sums pending_sums_of(const struct fuse *f)
 {
-    return f->pending_sums >= 0 ? cleared_sums_of(f) : (struct expert_sums){0};
+    struct expert_sums sums = cleared_sums_of(f);
+
+    if (f->pending_sums < 0)
+        return (struct expert_sums){0};
+    if (f->has_totals)
+        sums.sums = workspace(f, WORKSPACE_expert_totals);
+    return sums;
+}
+
+static enum workspace pending_workspace(const struct fuse *f)
+{
+    return f->has_totals ? WORKSPACE_expert_totals : WORKSPACE_expert_sums;
+}
+
+void forget_pending_sums(struct fuse *f)
+{
+    f->pending_sums = -1;
+    f->are_sums_own = false;
+    f->has_totals = false;
 }
 
 void reads_pending_sums(struct fuse *f)
 {
     if (f->pending_sums < 0)
         return;
-    reads_workspace(f, WORKSPACE_expert_sums);
+    reads_workspace(f, pending_workspace(f));
     reads_workspace(f, WORKSPACE_poison);
 }
 
@@ -198,12 +216,12 @@ void settle_sums(struct fuse *f)
     sums = pending_sums_of(f);
     launch_add_expert_sums(f->list, args.residual_rmsnorm.x.data, f->n_rows,
                            (int)args.residual_rmsnorm.x.dim[1], &sums);
-    reads_copy(f, f->pending_sums + 1, WORKSPACE_expert_sums, 0);
+    reads_copy(f, f->pending_sums + 1, pending_workspace(f), 0);
     reads_copy(f, f->pending_sums + 1, WORKSPACE_poison, 0);
     writes_copy(f, f->pending_sums, WORKSPACE_poison, 0);
     writes(f, f->pending_sums + 1, &args.residual_rmsnorm.x);
     set_op(f, f->pending_sums);
-    f->pending_sums = -1;
+    forget_pending_sums(f);
 }
 
 /* Both products and the residual of one row in one kernel, if the GPU has it: the sums are pending
@@ -335,6 +353,16 @@ static void launch_up_down(struct fuse *f, int i, const struct experts_args *a,
     touch_down(f, i, a, residual);
 }
 
+/* Whether the QKV op i can exchange the sums that it adds to x. */
+static bool exchanges_next(const struct fuse *f, int i,
+                           const struct residual_rmsnorm_args *residual)
+{
+    union stage_args args;
+
+    op_args(f, i, &args);
+    return takes_exchange(f, &args.attn_qkv, residual);
+}
+
 /* One to four rows. The next kernel does the norm if it can. */
 static int launch_few(struct fuse *f, int i, const struct experts_args *a, int router_op)
 {
@@ -369,7 +397,9 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
             writes(f, i + 1, &residual->x);
     }
     f->router = ROUTER_TOPK;
-    if (f->n_integer == NO_ROWS)
+    f->are_sums_own = f->n_integer == NO_ROWS && is_qkv_next && behind == i + 2 &&
+                      is_exchanged(f, i) && exchanges_next(f, behind, residual);
+    if (f->n_integer == NO_ROWS && !f->are_sums_own)
         exchange_expert_sums(f, i);
     if (residual == NULL)
         return 1;

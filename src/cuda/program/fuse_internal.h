@@ -39,8 +39,10 @@ struct fuse {
     int deferred_norm;       /* residual op whose norm the kernel of the next op does; -1: none */
     int out_op;              /* attn_out op whose result is in h; -1: none */
     int n_integer;           /* rows of the experts' h that are integer sums */
-    int32_t *out_low; /* of attn_out, while decode rows leave sums; NULL: they leave floats */
-    int pending_sums; /* experts op of a step of a few rows whose sums x lacks; -1: none */
+    int32_t *out_low;  /* of attn_out, while decode rows leave sums; NULL: they leave floats */
+    int pending_sums;  /* experts op of a step of a few rows whose sums x lacks; -1: none */
+    bool are_sums_own; /* the pending sums are those of this rank: QKV exchanges them */
+    bool has_totals;   /* it has: those of all ranks are in the workspace expert_totals */
     enum router_result router;
     int router_residual; /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
     bool is_shared;      /* ranks share out the rows of all ops before the tail */
@@ -98,6 +100,12 @@ static inline bool is_exchanged(const struct fuse *f, int i)
 {
     return f->in->peers != NULL && f->in->peers->n_ranks > 1 && op_at(f, i) != NULL &&
            op_at(f, i)->exchange != EXCHANGE_NONE;
+}
+
+/* Whether NCCL gathers their numbers, between kernels. */
+static inline bool is_gathered(const struct fuse *f, int i)
+{
+    return f->in->is_gathered && is_exchanged(f, i);
 }
 
 /* fuse_ranks.c: the launches after those of op i, if it is exchanged. h: its output, of which the
@@ -220,6 +228,9 @@ struct decode_rows normed_rows_of(const struct fuse *f, const struct tensor *y);
 void reads_normed_rows(struct fuse *f, int i, const struct tensor *y, bool has_y);
 /* Whether QKV, rotation and KV cache of these rows are one kernel. */
 bool is_fused_qkv(const struct fuse *f, const struct attn_qkv_args *a);
+/* Whether its kernel can exchange the pending sums of this residual with other ranks. */
+bool takes_exchange(const struct fuse *f, const struct attn_qkv_args *a,
+                    const struct residual_rmsnorm_args *residual);
 
 /* fuse_router.c */
 /* The router of decode rows: of y, or, if a norm has computed y, of x with the norm's factors. */
@@ -248,6 +259,8 @@ void norm_now(struct fuse *f, int residual);
 struct expert_sums pending_sums_of(const struct fuse *f);
 /* The same for the kernel that also sets them to zero: without pending sums it only does that. */
 struct expert_sums cleared_sums_of(const struct fuse *f);
+/* x has the pending sums. */
+void forget_pending_sums(struct fuse *f);
 /* The launch since f->first reads the pending sums. */
 void reads_pending_sums(struct fuse *f);
 /* Adds the pending sums to x. */

@@ -96,8 +96,12 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
         o.exchange = f->list->n_exchanges++;
     }
     o.expert = cleared_sums_of(f);
+    if (f->has_totals)
+        o.expert_totals = workspace(f, WORKSPACE_expert_totals);
     o.p.out = residual->x.data;
     o.p.adds = true;
+    if (o.p.is_mxfp4 && f->n_rows > 1 && f->rounded == a->att.id)
+        o.rounded = workspace(f, WORKSPACE_rounded);
     if (!f->are_sums_cleared) {
         launch_clear_sums(f->list, o.sums);
         writes_workspace(f, WORKSPACE_router);
@@ -107,6 +111,8 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
     if (!launch_decode_out(f->list, &o))
         f->st = fail(OSP_EINTERNAL, "cuda: no kernel for attn_out with the router of %d rows",
                      f->n_rows);
+    if (o.rounded != NULL)
+        reads_copy(f, i, WORKSPACE_rounded, a->att.id);
     touch_out(f, i, a, true);
     reads(f, i + 1, &residual->x);
     reads_early(f, &residual->norm);
@@ -117,7 +123,7 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
         writes_workspace(f, WORKSPACE_expert_sums);
         writes_workspace(f, WORKSPACE_poison);
     }
-    f->pending_sums = -1;
+    forget_pending_sums(f);
     writes(f, i + 1, &residual->x);
     writes_copy(f, i + 2, WORKSPACE_router, router->router_logits.id);
     set_op(f, i);
@@ -141,7 +147,7 @@ static int fuse_few_out(struct fuse *f, int i, const struct attn_out_args *a)
     }
     if (has_router && is_by_columns(f, router)) {
         if (is_plain_norm(residual) && router->br.layout != LAYOUT_PACKED && is_fused_batch(f) &&
-            takes_experts(f, i + 3, i + 2)) {
+            takes_experts(f, i + 3, i + 2) && !is_gathered(f, i)) {
             launch_out_router(f, i, a, residual, router);
             return 3;
         }

@@ -109,14 +109,43 @@ bool is_fused_qkv(const struct fuse *f, const struct attn_qkv_args *a)
     return qkv_fits(f, a);
 }
 
+bool takes_exchange(const struct fuse *f, const struct attn_qkv_args *a,
+                    const struct residual_rmsnorm_args *residual)
+{
+    struct decode_qkv p = qkv_of(f, a);
+    bool takes;
+
+    if (!is_plain_norm(residual))
+        return false;
+    p.rows = (struct decode_rows){
+        .x = residual->x.data, .n = (int32_t)a->y.dim[1], .norm = vector_of(&residual->norm)};
+    p.peers = f->in->peers->on_device;
+    f->list->is_query = true;
+    takes = launch_decode_qkv(f->list, &p);
+    f->list->is_query = false;
+    return takes;
+}
+
 static void launch_fused_qkv(struct fuse *f, int i, const struct attn_qkv_args *a)
 {
     struct decode_qkv p = qkv_of(f, a);
+    const bool has_exchange = f->are_sums_own;
 
     p.rows = normed_rows_of(f, &a->y);
+    if (has_exchange) {
+        p.peers = f->in->peers->on_device;
+        p.totals = workspace(f, WORKSPACE_expert_totals);
+        p.exchange = f->list->n_exchanges++;
+    }
     (void)launch_decode_qkv(f->list, &p);
     f->are_sums_cleared = p.router_sums != NULL;
     reads_normed_rows(f, i, &a->y, true);
+    if (has_exchange) {
+        writes_workspace(f, WORKSPACE_expert_totals);
+        writes_workspace(f, WORKSPACE_poison);
+        f->are_sums_own = false;
+        f->has_totals = true;
+    }
     if (f->are_sums_cleared)
         writes_workspace(f, WORKSPACE_router);
 }

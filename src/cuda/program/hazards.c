@@ -191,6 +191,10 @@ static bool is_same_op(const struct check *c, const struct touch *write, const s
     const bool is_sum_of_experts =
         w->stage == STAGE_experts && (r->layer == w->layer || r->layer == w->layer + 1);
 
+    /* QKV exchanges the sums of the layer before; attn_out or the residual before QKV adds them */
+    const bool is_exchanged_sum =
+        w->stage == STAGE_attn_qkv && (w->layer == r->layer || w->layer == r->layer + 1);
+
     switch (read->workspace) {
     case WORKSPACE_router:
         return w->layer == r->layer;
@@ -198,8 +202,10 @@ static bool is_same_op(const struct check *c, const struct touch *write, const s
         return r->stage == STAGE_experts /* those that ranks exchange are the experts' own */
                    ? (w->stage == STAGE_attn_out && w->layer == r->layer) || write->op == read->op
                    : is_sum_of_experts;
+    case WORKSPACE_expert_totals:
+        return is_exchanged_sum;
     case WORKSPACE_poison:
-        return w->layer == r->layer || is_sum_of_experts;
+        return w->layer == r->layer || is_sum_of_experts || is_exchanged_sum;
     default:
         return write->op == read->op;
     }

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "cuda/common/expert_sums.h"
 
 static void drop_plan(struct gpu *gpu, struct step_plan *plan)
 {
     if (plan == NULL)
         return;
-    for (struct step_slot *s = gpu->step_slots; s < gpu->step_slots + N_STEP_SLOTS; s++)
+    for (struct step_slot *s = gpu->step_slots; s < gpu->step_slots + STEPS_QUEUED_MAX; s++)
         if (s->plan == plan)
             s->plan = NULL; /* the times of a step that still runs are lost */
     for (int i = 0; i < N_TIMINGS; i++)
@@ -221,7 +222,8 @@ void gpu_release_program(struct backend *be, struct compiled *c)
 
     if (c == NULL)
         return;
-    (void)cudaStreamSynchronize(gpu->stream);
+    if (gpu_stream_wait(gpu, "the steps of a program") != OSP_OK)
+        log_debug("a program is released after a fault");
     while (*at != NULL && *at != c)
         at = &(*at)->next;
     if (*at == c)
@@ -262,7 +264,8 @@ static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c,
                                   .n_experts_read = gpu->n_experts_read,
                                   .peers = &gpu->peers,
                                   .signals_at = gpu->signals_at,
-                                  .gather = &gpu->gather,
+                                  .gather = gpu->nccl == NULL ? &gpu->gather : NULL,
+                                  .is_gathered = gpu->nccl != NULL,
                                   .expert_grids = c->expert_grids};
     struct step_plan *plan = calloc(1, sizeof(*plan));
     enum osp_status st;

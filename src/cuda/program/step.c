@@ -44,7 +44,7 @@ enum osp_status gpu_slots_reserve(struct gpu *gpu, size_t size_bytes)
 {
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < N_STEP_SLOTS; i++)
+    for (int i = 0; i < STEPS_QUEUED_MAX; i++)
         TRY(slot_reserve(gpu, &gpu->step_slots[i], size_bytes));
 out:
     return st;
@@ -52,7 +52,8 @@ out:
 
 void gpu_slots_release(struct gpu *gpu)
 {
-    for (struct step_slot *slot = gpu->step_slots; slot < gpu->step_slots + N_STEP_SLOTS; slot++) {
+    for (struct step_slot *slot = gpu->step_slots; slot < gpu->step_slots + STEPS_QUEUED_MAX;
+         slot++) {
         (void)cudaFreeHost(slot->batch);
         (void)cudaFreeHost(slot->results);
         if (slot->done != NULL)
@@ -64,10 +65,10 @@ void gpu_slots_release(struct gpu *gpu)
     }
 }
 
-/* A free slot, or, after a wait, the slot of the older step. */
+/* A free slot, or, after a wait, the slot of the oldest step. */
 static enum osp_status next_slot(struct gpu *gpu, struct step_slot **out)
 {
-    *out = &gpu->step_slots[(gpu->ticket + 1) % N_STEP_SLOTS];
+    *out = &gpu->step_slots[(gpu->ticket + 1) % STEPS_QUEUED_MAX];
     return gpu_step_finish(gpu, *out);
 }
 
@@ -94,12 +95,12 @@ static bool has_top(const struct batch *b)
 static int32_t *sampled_of(const struct gpu *gpu, uint64_t ticket)
 {
     return (int32_t *)gpu->workspaces.at[WORKSPACE_sampled].data +
-           (int64_t)(ticket % N_STEP_SLOTS) * gpu->limits.n_samples_max;
+           (int64_t)(ticket % STEPS_QUEUED_MAX) * gpu->limits.n_samples_max;
 }
 
 static enum osp_status check_sampled(const struct gpu *gpu, uint64_t ticket)
 {
-    if (ticket != 0 && gpu->sampled_by[ticket % N_STEP_SLOTS] == ticket)
+    if (ticket != 0 && gpu->sampled_by[ticket % STEPS_QUEUED_MAX] == ticket)
         return OSP_OK;
     return fail(OSP_EINTERNAL,
                 "cuda: step %llu takes tokens of step %llu, which did not sample, or which a later "
@@ -183,7 +184,7 @@ static enum osp_status download(struct gpu *gpu, const struct compiled *c, struc
     TRY(gpu_check(cudaGetLastError(), "launching the download of results"));
     TRY(gpu_check(cudaEventRecord(slot->done, gpu->stream), "recording an event"));
     if (has_samples)
-        gpu->sampled_by[ticket % N_STEP_SLOTS] = ticket;
+        gpu->sampled_by[ticket % STEPS_QUEUED_MAX] = ticket;
 out:
     return st;
 }
@@ -222,7 +223,7 @@ out:
 enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket)
 {
     struct gpu *gpu = gpu_select(be);
-    struct step_slot *slot = &gpu->step_slots[ticket % N_STEP_SLOTS];
+    struct step_slot *slot = &gpu->step_slots[ticket % STEPS_QUEUED_MAX];
 
     gpu->completed = slot->ticket == ticket ? slot : NULL; /* NULL: a later step uses its slot */
     return gpu_step_finish(gpu, slot);
@@ -231,7 +232,7 @@ enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket)
 /* step_wait() reports failures. */
 bool gpu_step_has_ended(struct backend *be, uint64_t ticket)
 {
-    const struct step_slot *slot = &gpu_select(be)->step_slots[ticket % N_STEP_SLOTS];
+    const struct step_slot *slot = &gpu_select(be)->step_slots[ticket % STEPS_QUEUED_MAX];
 
     if (slot->ticket != ticket || !slot->is_running ||
         cudaEventQuery(slot->done) != cudaErrorNotReady)

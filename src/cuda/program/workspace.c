@@ -204,6 +204,11 @@ static int64_t workspace_bytes_expert_sums(const struct step_shape *s)
     return expert_sums_bytes(s->width);
 }
 
+static int64_t workspace_bytes_expert_totals(const struct step_shape *s)
+{
+    return s->n_ranks > 1 ? expert_sums_bytes(s->width) : 0;
+}
+
 static int64_t workspace_bytes_out_low(const struct step_shape *s)
 {
     return s->n_ranks > 1 ? DECODE_ROWS_MAX * s->width * (int64_t)sizeof(int32_t) : 0;

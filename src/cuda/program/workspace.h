@@ -5,6 +5,7 @@
 
 #include "cuda/attention/attn.h"
 #include "cuda/decode/decode.h"
+#include "backend/backend.h"
 #include "cuda/launch/workspaces.h"
 #include "cuda/prefill/gemm.h"
 
@@ -22,7 +23,7 @@ static inline int64_t upload_bytes(int64_t n_samples, int64_t batch_bytes)
 
 static inline int64_t sampled_bytes(int64_t n_samples)
 {
-    return N_STEP_SLOTS * n_samples * (int64_t)sizeof(int32_t);
+    return STEPS_QUEUED_MAX * n_samples * (int64_t)sizeof(int32_t);
 }
 
 static inline int64_t cos_sin_bytes(int64_t n_rows, int64_t head_dim)

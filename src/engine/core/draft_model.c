@@ -8,6 +8,9 @@
 #include "base/memory.h"
 
 static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
+/* What a device that queues steps does for the head beside a step is waited for by nobody, so its
+ * time is not measured. Of an H200: a copy of a state; and the copies of all states in the step. */
+static const double COPY_NS = 4e3, TAPS_NS = 10e3;
 enum { FIRST_RUNS = 4 };
 
 /* The places of one request. */
@@ -16,11 +19,20 @@ struct draft_places {
     uint64_t used;                      /* the last step with its owner */
 };
 
+/* The last pass of a chain, whose guesses have not been read. */
+struct open_pass {
+    struct draft_request **at; /* (n): its samples, in order */
+    int n, depth;              /* n = 0: there is none */
+    int n_seqs;                /* of the first pass */
+    uint64_t ticket;
+};
+
 struct draft_model {
     struct model *model;
     int n_seqs_max, n_rows_max;
     int n_decode_max; /* rows of a batch that the device takes as decode rows */
     bool is_pipelined;
+    bool is_queued;              /* passes run behind a step that was sent: nobody waits for them */
     int n_kept_max;              /* states of a request that wait */
     struct draft_places *places; /* (n_seqs_max) */
     uint64_t n_steps;
@@ -28,9 +40,12 @@ struct draft_model {
     /* The batch that is being collected, one segment a sequence. */
     struct draft_segment *segments; /* (n_seqs_max), n_segments of them */
     int n_segments, n_rows, n_pages;
-    int32_t *tokens;   /* (n_seqs_max) */
-    double pass_ns[2]; /* the first guess, later ones */
-    int n_timed;       /* runs in them */
+    int32_t *tokens; /* (n_seqs_max) */
+    struct open_pass open;
+    uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
+    uint64_t device_ns;                    /* likewise: of the passes that were read */
+    double pass_ns[2];                     /* the first guess, later ones */
+    int n_timed;                           /* runs in them */
 };
 
 /* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */
@@ -67,6 +82,7 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     TRY(mem_try_array(&d->places, n, sizeof *d->places, "states for a draft head"));
     TRY(mem_try_array(&d->segments, n, sizeof *d->segments, "rows of a draft head"));
     TRY(mem_try_array(&d->tokens, n, sizeof *d->tokens, "guesses of a draft head"));
+    TRY(mem_try_array(&d->open.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
     TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
     *out = d;
 out:
@@ -82,6 +98,7 @@ void draft_model_free(struct draft_model *d)
     free(d->places);
     free(d->segments);
     free(d->tokens);
+    free(d->open.at);
     free(d->batch_memory);
     free(d);
 }
@@ -179,10 +196,10 @@ static enum osp_status run_collected(struct draft_model *d)
     uint64_t ticket;
     enum osp_status st = OSP_OK;
 
-    if (d->n_rows > 0) {
+    if (d->n_rows > 0)
         TRY(model_draft_run(d->model, lay_out(d), &ticket));
+    if (d->n_rows > 0 && !d->is_queued)
         TRY(model_draft_tokens(d->model, ticket, 0, NULL));
-    }
     clear(d);
 out:
     return st;
@@ -310,11 +327,51 @@ out:
     return st;
 }
 
+/* Keeps only the last state of what waited, which is stored now. */
+static enum osp_status keep_last(struct draft_model *d, struct draft_progress *p)
+{
+    const int last = p->n_kept - 1;
+    enum osp_status st = OSP_OK;
+
+    p->n_stored = p->first_kept + p->n_kept;
+    if (last > 0)
+        TRY(model_draft_keep_move(d->model, first_place(p) + last, first_place(p)));
+    p->first_kept += last;
+    p->n_kept = 1;
+out:
+    return st;
+}
+
+/* Whether the states before `end` are stored now: no place is left, or the prefix cache may share
+ * their page. */
+static bool is_store_due(const struct draft_model *d, const struct draft_progress *p,
+                         const struct seq *q, int n_kept, int end)
+{
+    return n_kept > d->n_kept_max || end / PAGE_TOKENS > p->n_stored / PAGE_TOKENS ||
+           q->state == SEQ_ENDED;
+}
+
+/* The state of the chunk's row waits already, and its next token is known now. */
+static enum osp_status follow_kept(struct draft_model *d, const struct step_chunk *chunk,
+                                   const struct draft_segment *s, struct draft_progress *p)
+{
+    enum osp_status st = OSP_OK;
+
+    p->n_kept++;
+    if (!is_store_due(d, p, chunk->seq, p->n_kept + 1, chunk->first + 1))
+        return OSP_OK;
+    TRY(collect_kept(d, p, *s, p->n_stored));
+    TRY(keep_last(d, p));
+out:
+    return st;
+}
+
 static enum osp_status follow(struct draft_model *d, const struct step_chunk *chunk,
                               const struct batch *b, const struct batch_seq *seq,
                               struct draft_progress *p)
 {
     const int n = n_known(chunk), end = chunk->first + n;
+    const bool is_kept_ahead = p->is_kept_ahead;
     const struct draft_segment s = {.tokens = chunk->seq->tokens,
                                     .first = chunk->first,
                                     .pages = BATCH_PAGES(b) + seq->table[GROUP_FULL],
@@ -322,12 +379,14 @@ static enum osp_status follow(struct draft_model *d, const struct step_chunk *ch
                                     .n_pages = seq->n_pages[GROUP_FULL]};
     enum osp_status st;
 
+    p->is_kept_ahead = false;
     if (n <= 0)
         return OSP_OK;
+    if (is_kept_ahead)
+        return follow_kept(d, chunk, &s, p);
     find_places(d, p);
     begin_at(p, chunk->first);
-    if (p->n_kept + n > d->n_kept_max || end / PAGE_TOKENS > p->n_stored / PAGE_TOKENS ||
-        chunk->seq->state == SEQ_ENDED)
+    if (is_store_due(d, p, chunk->seq, p->n_kept + n, end))
         return store(d, p, &s, seq->first_row, n);
     TRY(model_draft_keep(d->model, seq->first_row, n, first_place(p) + p->n_kept));
     p->n_kept += n;
@@ -335,22 +394,80 @@ out:
     return st;
 }
 
-enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
-                                   const struct batch *b, struct draft_progress *const *progress)
+/* None of them loses its places to another one. */
+static void touch_all(struct draft_model *d, const struct step_plan *plan,
+                      struct draft_progress *const *progress)
 {
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (progress[i] != NULL)
+            draft_model_touch(d, progress[i]);
+}
+
+enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
+                                   struct draft_progress *const *progress, bool is_sent,
+                                   double *queued_ns)
+{
+    const struct batch *b = plan->batch;
+    int n_followed = 0;
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < plan->n_chunks; i++)
-        if (progress[i] != NULL)
-            draft_model_touch(d, progress[i]); /* none of them loses its places to another one */
-    for (int i = 0; i < plan->n_chunks; i++)
+    d->is_queued = is_sent;
+    touch_all(d, plan, progress);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        assert(!is_sent || progress[i] == NULL || progress[i]->is_kept_ahead);
+        n_followed += progress[i] != NULL;
         if (progress[i] != NULL)
             TRY(follow(d, &plan->chunks[i], b, &BATCH_SEQS(b)[i], progress[i]));
+    }
+    *queued_ns = is_sent ? d->n_segments * d->pass_ns[0] : 0;
+    if (d->is_pipelined)
+        *queued_ns += TAPS_NS + n_followed * COPY_NS;
     TRY(run_collected(d));
 out:
     d->n_steps++;
+    d->is_queued = false;
     if (st != OSP_OK)
         clear(d);
+    return st;
+}
+
+/* All states that wait fit into one pass, whatever ends with the step. */
+bool draft_model_can_keep_ahead(const struct draft_model *d, const struct step_plan *plan,
+                                struct draft_progress *const *progress)
+{
+    int n_rows = 0;
+
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *c = &plan->chunks[i];
+
+        if (progress[i] == NULL)
+            continue;
+        if (!d->is_pipelined || c->n_rows != 1 || !c->is_sampled || c->first < c->seq->n_prompt ||
+            progress[i]->n_kept >= DRAFT_KEPT_MAX)
+            return false;
+        n_rows += progress[i]->n_kept + 1;
+    }
+    return n_rows <= d->n_rows_max;
+}
+
+enum osp_status draft_model_keep_ahead(struct draft_model *d, const struct step_plan *plan,
+                                       struct draft_progress *const *progress)
+{
+    enum osp_status st = OSP_OK;
+
+    touch_all(d, plan, progress);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        struct draft_progress *p = progress[i];
+
+        if (p == NULL)
+            continue;
+        find_places(d, p);
+        begin_at(p, plan->chunks[i].first);
+        TRY(model_draft_keep(d->model, BATCH_SEQS(plan->batch)[i].first_row, 1,
+                             first_place(p) + p->n_kept));
+        p->is_kept_ahead = true;
+    }
+out:
     return st;
 }
 
@@ -393,11 +510,11 @@ static struct draft_segment segment_of(const struct draft_request *w, int n_gues
                                   .n_guessed = n_guessed};
 }
 
-/* n_passes passes have run, for n_seqs requests: the means of both kinds move in proportion. The
- * first runs may build graphs, and are replaced. */
-static void note_time(struct draft_model *d, int n_passes, uint64_t begin_ns, int n_seqs)
+/* n_passes passes have run in all_ns, for n_seqs requests: the means of both kinds move in
+ * proportion. The first runs may build graphs, and are replaced. */
+static void note_time(struct draft_model *d, int n_passes, uint64_t all_ns, int n_seqs)
 {
-    const double ns = (double)(clock_ns() - begin_ns) / n_seqs;
+    const double ns = (double)all_ns / n_seqs;
     const double expected_ns = d->pass_ns[0] + (n_passes - 1) * d->pass_ns[1];
     const double weight = d->n_timed < FIRST_RUNS ? 1 : NEWEST_WEIGHT;
 
@@ -411,22 +528,8 @@ static void note_time(struct draft_model *d, int n_passes, uint64_t begin_ns, in
         d->pass_ns[1] *= 1 + weight * (ns / expected_ns - 1);
 }
 
-/* Keeps only the last state of what waited, which is stored now. */
-static enum osp_status keep_last(struct draft_model *d, struct draft_progress *p)
-{
-    const int last = p->n_kept - 1;
-    enum osp_status st = OSP_OK;
-
-    p->n_stored = p->first_kept + p->n_kept;
-    if (last > 0)
-        TRY(model_draft_keep_move(d->model, first_place(p) + last, first_place(p)));
-    p->first_kept += last;
-    p->n_kept = 1;
-out:
-    return st;
-}
-
-/* Starts the pass that gives the first guess of each request. */
+/* Starts the pass that gives the first guess of each request. The copies that keep the last states
+ * are ordered behind those that this pass reads. */
 static enum osp_status start_first(struct draft_model *d, struct draft_request *const *at, int n,
                                    uint64_t *ticket)
 {
@@ -439,6 +542,7 @@ static enum osp_status start_first(struct draft_model *d, struct draft_request *
 
         s.tokens = at[i]->q->tokens;
         TRY(collect_kept(d, p, s, p->n_stored < last ? p->n_stored : last));
+        TRY(keep_last(d, at[i]->progress));
     }
     assert(d->n_segments == n);
     TRY(model_draft_run(d->model, lay_out(d), ticket));
@@ -471,6 +575,23 @@ out:
     return st;
 }
 
+/* Waits for a pass, and gets its first n guesses. */
+static enum osp_status read_pass(struct draft_model *d, int n, int depth, uint64_t ticket)
+{
+    struct sampled s;
+    enum osp_status st;
+
+    TRY(model_draft_tokens(d->model, ticket, n, d->tokens));
+    if (!d->is_pipelined)
+        return OSP_OK;
+    TRY(model_sampled(d->model, &s));
+    d->chain_begin_ns = depth == 0 ? s.begin_ns : d->chain_begin_ns;
+    d->chain_end_ns = s.end_ns;
+    d->device_ns += s.end_ns - s.begin_ns;
+out:
+    return st;
+}
+
 /* The guesses of a pass of the first n requests, which have `depth` guesses each, but for those
  * that could not be sampled: these end. */
 static enum osp_status take_guesses(struct draft_model *d, struct draft_request *const *at, int n,
@@ -478,7 +599,7 @@ static enum osp_status take_guesses(struct draft_model *d, struct draft_request 
 {
     enum osp_status st;
 
-    TRY(model_draft_tokens(d->model, ticket, n, d->tokens));
+    TRY(read_pass(d, n, depth, ticket));
     for (int i = 0; i < n; i++)
         if (at[i]->n == depth && d->tokens[i] >= 0)
             at[i]->tokens[at[i]->n++] = d->tokens[i];
@@ -513,9 +634,25 @@ static int n_deeper(struct draft_request *const *at, int n, int depth)
     return n;
 }
 
+/* The guesses of the last pass are known to the device alone. */
+static void leave_open(struct draft_model *d, struct draft_request *const *at, int n, int depth,
+                       uint64_t ticket)
+{
+    for (int i = 0; i < n; i++) {
+        d->open.at[i] = at[i];
+        if (at[i]->n == depth)
+            at[i]->tokens[at[i]->n++] = batch_token_sampled(i);
+    }
+    d->open.n = n;
+    d->open.depth = depth;
+    d->open.ticket = ticket;
+}
+
 /* All passes. On a device that is pipelined each one starts before the guesses of the one before
- * are read, so that the device does not wait for the host. */
-static enum osp_status run_passes(struct draft_model *d, struct draft_request *const *at, int n)
+ * are read, so that the device does not wait for the host. stays_open: those of the last one are
+ * not read. */
+static enum osp_status run_passes(struct draft_model *d, struct draft_request *const *at, int n,
+                                  bool stays_open)
 {
     uint64_t ticket, next;
     enum osp_status st;
@@ -524,6 +661,10 @@ static enum osp_status run_passes(struct draft_model *d, struct draft_request *c
     for (int depth = 0; n > 0; depth++) {
         const int n_next = n_deeper(at, n, depth + 1);
 
+        if (n_next == 0 && stays_open) {
+            leave_open(d, at, n, depth, ticket);
+            break;
+        }
         next = ticket;
         if (n_next > 0 && d->is_pipelined)
             TRY(start_again(d, at, n_next, depth + 1, &next));
@@ -537,7 +678,8 @@ out:
     return st;
 }
 
-static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n)
+static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n,
+                                  bool stays_open)
 {
     struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
     const uint64_t begin_ns = clock_ns();
@@ -546,10 +688,10 @@ static enum osp_status guess_some(struct draft_model *d, struct draft_request *l
     for (int i = 0; i < n; i++)
         list[i].n = 0;
     order(at, list, n);
-    TRY(run_passes(d, at, n));
-    note_time(d, n_guesses(at[0]), begin_ns, n);
-    for (int i = 0; i < n; i++)
-        TRY(keep_last(d, list[i].progress));
+    d->open.n_seqs = n;
+    TRY(run_passes(d, at, n, stays_open));
+    if (!stays_open)
+        note_time(d, n_guesses(at[0]), clock_ns() - begin_ns, n);
 out:
     free(at);
     clear(d);
@@ -566,16 +708,47 @@ static int n_at_once(const struct draft_model *d, const struct draft_request *li
     return i;
 }
 
-enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n)
+enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n,
+                                  bool may_stay_open)
 {
     enum osp_status st = OSP_OK;
 
+    assert(d->open.n == 0);
     for (int done = 0, now; done < n; done += now) {
         now = n_at_once(d, list + done, n - done);
-        TRY(guess_some(d, list + done, now));
+        TRY(guess_some(d, list + done, now, may_stay_open && d->is_pipelined && now == n));
     }
 out:
     return st;
+}
+
+uint64_t draft_model_open_ticket(const struct draft_model *d)
+{
+    return d->open.n > 0 ? d->open.ticket : 0;
+}
+
+enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns)
+{
+    const struct open_pass open = d->open;
+    enum osp_status st;
+
+    d->open.n = 0;
+    TRY(read_pass(d, open.n, open.depth, open.ticket));
+    for (int i = 0; i < open.n; i++)
+        if (open.at[i]->n == open.depth + 1)
+            open.at[i]->tokens[open.depth] = d->tokens[i] < 0 ? 0 : d->tokens[i];
+    *chain_ns = d->chain_end_ns - d->chain_begin_ns;
+    note_time(d, open.depth + 1, *chain_ns, open.n_seqs);
+out:
+    return st;
+}
+
+uint64_t draft_model_take_device_ns(struct draft_model *d)
+{
+    const uint64_t ns = d->device_ns;
+
+    d->device_ns = 0;
+    return ns;
 }
 
 double draft_model_pass_ns(const struct draft_model *d, bool is_first)

@@ -18,6 +18,7 @@ struct draft_progress {
     int n_stored;           /* positions in the head's cache */
     int first_kept, n_kept; /* positions whose states wait; they end at the last known one */
     int place;              /* of the places of states, from 1; 0: none */
+    bool is_kept_ahead; /* the state of the step in flight waits, too: draft_model_keep_ahead() */
 };
 
 /* A request that wants guesses. */
@@ -36,11 +37,21 @@ CHECKED enum osp_status draft_model_new(struct draft_model **out, struct model *
                                         const struct sched_limits *limits);
 void draft_model_free(struct draft_model *d); /* accepts NULL */
 
-/* A step of the target was committed: its states go to the head or wait. `b` is its batch.
- * progress[i] is that of chunk i; NULL: it is skipped. */
+/* A step of the target was committed: its states go to the head or wait. plan->batch is its batch.
+ * progress[i] is that of chunk i; NULL: it is skipped. is_sent: the next step was sent, after
+ * draft_model_keep_ahead(); the head's pass is then queued behind that step. *queued_ns: the
+ * expected time of what the device does for the head and nobody waits for. */
 CHECKED enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
-                                           const struct batch *b,
-                                           struct draft_progress *const *progress);
+                                           struct draft_progress *const *progress, bool is_sent,
+                                           double *queued_ns);
+/* On a device with runs_pipelined, while the step of the plan is in flight: whether its states can
+ * be kept before its tokens are known, so that the next step, which replaces them, can be sent. Not
+ * with prompts and drafts, of which not every row counts or waits. */
+bool draft_model_can_keep_ahead(const struct draft_model *d, const struct step_plan *plan,
+                                struct draft_progress *const *progress);
+/* Queues the copies of these states behind the step. */
+CHECKED enum osp_status draft_model_keep_ahead(struct draft_model *d, const struct step_plan *plan,
+                                               struct draft_progress *const *progress);
 /* The running request q leaves between two steps. */
 CHECKED enum osp_status draft_model_leave(struct draft_model *d, struct draft_progress *p,
                                           const struct seq *q);
@@ -50,9 +61,23 @@ void draft_model_touch(struct draft_model *d, const struct draft_progress *p);
 bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q);
 /* Guesses the next tokens of each request: one pass of the head a token, all requests together.
  * Where the request samples, the guess takes the same random number as the target. A list may end
- * early: at a page that does not exist yet. */
-CHECKED enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n);
+ * early: at a page that does not exist yet.
+ *
+ * may_stay_open: a device with runs_pipelined need not wait for the last pass. The guesses of that
+ * pass are then tokens < 0 (batch_token_sampled()) for a step that is run next, with
+ * draft_model_open_ticket() as its tokens_ticket; draft_model_receive() replaces them in `list`,
+ * which must stay until then, when that step may have been run already. */
+CHECKED enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n,
+                                          bool may_stay_open);
+/* Of the last pass; 0: all guesses are known. */
+uint64_t draft_model_open_ticket(const struct draft_model *d);
+/* Waits for the last pass, which must be open, and replaces its guesses; id 0 where there is none.
+ * *chain_ns: time from the begin of the first pass to the end of the last one. */
+CHECKED enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns);
 
+/* Time of the passes that guessed, since the last call, by the clock of a device with
+ * runs_pipelined. */
+uint64_t draft_model_take_device_ns(struct draft_model *d);
 /* The mean time of a pass for one request: the first guess, and each later one; 0: not known. */
 double draft_model_pass_ns(const struct draft_model *d, bool is_first);
 

@@ -262,7 +262,14 @@ static bool wants_probe(const struct engine_drafts *d, const struct request_draf
            n_tokens - r->model_at >= PROBE_TOKENS;
 }
 
-static void add_draft_request(struct engine_drafts *d, int i, int *n_requests)
+/* The step that was sent has no guesses, so a probe waits for the one after it. */
+static bool is_probe_due(const struct engine_drafts *d, const struct osp_request *r)
+{
+    return r->drafts.source == DRAFT_EAGLE3 && r->drafts.n == 0 &&
+           wants_probe(d, &r->drafts, r->seq.n_tokens);
+}
+
+static void add_draft_request(struct engine_drafts *d, int i)
 {
     struct osp_request *r = d->owners[i];
     const struct draft_candidate *c = &d->candidates[i];
@@ -273,7 +280,7 @@ static void add_draft_request(struct engine_drafts *d, int i, int *n_requests)
     if (n == 0 && wants_probe(d, &r->drafts, r->seq.n_tokens))
         n = min_int(PROBE_DRAFTS, c->n_max);
     if (n > 0)
-        d->requests[(*n_requests)++] =
+        d->requests[d->n_requests++] =
             (struct draft_request){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
 }
 
@@ -288,27 +295,66 @@ static void take_guesses(const struct draft_request *w, bool is_replay)
     r->drafts.model_at = w->q->n_tokens;
 }
 
+/* Whether the step of these drafts can be laid out before the last of them are known: its lists of
+ * penalties and the masks of grammars depend on them. */
+static bool may_stay_open(const struct engine_drafts *d)
+{
+    for (int i = 0; i < d->n_requests; i++) {
+        const struct osp_request *r = d->requests[i].q->owner;
+
+        if (r->grammar != NULL || r->seq.lists.seen != NULL)
+            return false;
+    }
+    return true;
+}
+
 /* Makes the drafts that the head was chosen for; fewer if they end the answer, or its mask. */
 static enum osp_status guess(struct osp_engine *e)
 {
     struct engine_drafts *d = &e->drafts;
     const uint64_t begin_ns = clock_ns();
-    int n = 0;
     enum osp_status st = OSP_OK;
 
-    if (sched_next(e->sched)->is_sent) /* the device is busy: the next step has no guesses */
+    d->n_requests = 0;
+    if (sched_has_sent(e->sched)) /* the device is busy: the next step has no guesses */
         return OSP_OK;
     for (int i = 0; i < d->n_candidates; i++)
-        add_draft_request(d, i, &n);
-    if (n == 0)
+        add_draft_request(d, i);
+    if (d->n_requests == 0)
         return OSP_OK;
-    TRY(draft_model_guess(d->model, d->requests, n));
-    for (int i = 0; i < n; i++)
+    TRY(draft_model_guess(d->model, d->requests, d->n_requests, may_stay_open(d)));
+    for (int i = 0; i < d->n_requests; i++)
         take_guesses(&d->requests[i], d->options.replays);
     for (int i = 0; i < d->n_candidates; i++)
         if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
             d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));
-    d->guess_ns += clock_ns() - begin_ns;
+    if (draft_model_open_ticket(d->model) == 0)
+        d->guess_ns += clock_ns() - begin_ns;
+out:
+    return st;
+}
+
+uint64_t drafts_open_ticket(const struct osp_engine *e)
+{
+    return e->drafts.model != NULL ? draft_model_open_ticket(e->drafts.model) : 0;
+}
+
+enum osp_status drafts_receive(struct osp_engine *e)
+{
+    struct engine_drafts *d = &e->drafts;
+    uint64_t chain_ns;
+    enum osp_status st;
+
+    if (drafts_open_ticket(e) == 0)
+        return OSP_OK;
+    TRY(draft_model_receive(d->model, &chain_ns));
+    d->guess_ns += chain_ns;
+    for (int i = 0; i < d->n_requests; i++) {
+        struct osp_request *r = d->requests[i].q->owner;
+
+        take_guesses(&d->requests[i], d->options.replays);
+        sched_know_drafts(&r->seq, r->drafts.tokens, r->drafts.n);
+    }
 out:
     return st;
 }
@@ -320,6 +366,7 @@ enum osp_status drafts_make(struct osp_engine *e)
 
     if (e->limits.n_draft_rows_max == 0)
         return OSP_OK;
+    TRY(drafts_receive(e)); /* of a step that did not come */
     d->is_wanted = false;
     find_candidates(e);
     if (d->n_candidates == 0)
@@ -328,8 +375,8 @@ enum osp_status drafts_make(struct osp_engine *e)
     if (d->model != NULL)
         TRY(guess(e));
     for (int i = 0; i < d->n_candidates; i++) {
-        d->is_wanted = d->is_wanted || d->candidates[i].n > 0;
-        if (!sched_next(e->sched)->is_sent)
+        d->is_wanted = d->is_wanted || d->candidates[i].n > 0 || is_probe_due(d, d->owners[i]);
+        if (!sched_has_sent(e->sched))
             sched_set_drafts(e->sched, &d->owners[i]->seq, d->owners[i]->drafts.tokens,
                              d->candidates[i].n);
     }
@@ -339,9 +386,17 @@ out:
 
 enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r)
 {
-    if (!r->drafts.is_followed || sched_in_flight(e->sched) != NULL)
+    enum osp_status st = OSP_OK;
+
+    if (sched_in_flight(e->sched) != NULL) {
+        e->drafts.n_unstored += r->drafts.is_followed && !r->seq.is_in_flight;
         return OSP_OK;
-    return draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq);
+    }
+    TRY(drafts_receive(e));
+    if (r->drafts.is_followed)
+        TRY(draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq));
+out:
+    return st;
 }
 
 /* ---- following the target ---- */
@@ -381,30 +436,57 @@ static void stop_following(struct osp_engine *e, struct request_drafts *d, const
     d->progress = (struct draft_progress){.place = 0};
 }
 
-/* The draft head follows the target: the batch of the step is still there. */
-static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan)
+/* Finds the progress of the plan's requests. Returns how many of them are followed. */
+static int find_progress(struct osp_engine *e, const struct step_plan *plan)
 {
-    struct engine_drafts *d = &e->drafts;
-    const uint64_t begin_ns = clock_ns();
     int n_followed = 0;
-    enum osp_status st;
 
     for (int i = 0; i < plan->n_chunks; i++) {
         const bool has_head = is_followed(e, &plan->chunks[i]);
         struct osp_request *r = has_head ? plan->chunks[i].seq->owner : NULL;
 
-        d->progress[i] = has_head ? &r->drafts.progress : NULL;
+        e->drafts.progress[i] = has_head ? &r->drafts.progress : NULL;
         n_followed += has_head;
     }
-    if (n_followed == 0)
+    return n_followed;
+}
+
+bool drafts_can_keep_ahead(struct osp_engine *e)
+{
+    const struct step_plan *plan = sched_in_flight(e->sched);
+
+    if (e->drafts.model == NULL || find_progress(e, plan) == 0)
+        return true;
+    return e->depth == DEPTH_QUEUED &&
+           draft_model_can_keep_ahead(e->drafts.model, plan, e->drafts.progress);
+}
+
+enum osp_status drafts_keep_ahead(struct osp_engine *e)
+{
+    const struct step_plan *plan = sched_in_flight(e->sched);
+
+    if (e->drafts.model == NULL || find_progress(e, plan) == 0)
+        return OSP_OK;
+    return draft_model_keep_ahead(e->drafts.model, plan, e->drafts.progress);
+}
+
+/* The draft head follows the target. */
+static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan)
+{
+    struct engine_drafts *d = &e->drafts;
+    const uint64_t begin_ns = clock_ns();
+    double queued_ns;
+    enum osp_status st;
+
+    if (find_progress(e, plan) == 0)
         return OSP_OK;
     for (int i = 0; i < sched_n_running(e->sched); i++) {
         const struct osp_request *r = sched_running(e->sched, i)->owner;
 
         draft_model_touch(d->model, &r->drafts.progress);
     }
-    TRY(draft_model_follow(d->model, plan, e->batch_memory, d->progress));
-    d->other_ns += clock_ns() - begin_ns;
+    TRY(draft_model_follow(d->model, plan, d->progress, sched_has_sent(e->sched), &queued_ns));
+    d->other_ns += clock_ns() - begin_ns + (uint64_t)queued_ns;
 out:
     return st;
 }

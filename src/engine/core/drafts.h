@@ -43,12 +43,16 @@ struct engine_drafts {
     struct draft_candidate *candidates;                  /* (n_seqs_max) */
     struct osp_request **owners;                         /* (n_candidates) of them */
     int n_candidates;
-    struct draft_model *model;        /* NULL: the method has no draft model */
-    struct draft_request *requests;   /* (n_seqs_max) */
+    struct draft_model *model;      /* NULL: the method has no draft model */
+    struct draft_request *requests; /* (n_requests) of the last guesses, of n_seqs_max */
+    int n_requests;
     struct draft_progress **progress; /* (n_seqs_max) of a step's chunks */
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
     bool
         is_wanted; /* some sequence had drafts, if only the step that was planned ahead took them */
+    /* Requests that left beside a step in which they have no row: the states that wait are lost,
+     * and the head misses their positions in pages that the prefix cache keeps. */
+    int64_t n_unstored;
     struct osp_draft_stats stats;
     uint64_t results_ns; /* of the step before; 0: there was a pause */
 };
@@ -67,9 +71,20 @@ void request_drafts_release(struct request_drafts *d);
 /* No step is in flight: chooses the drafts of the next step, or, if that was sent, whether the step
  * after it is worth planning only when its drafts are known. A failure is the device's. */
 CHECKED enum osp_status drafts_make(struct osp_engine *e);
-/* Whether the draft head follows a request of the plan, and needs the states of its step. The step
- * behind it, which replaces them, is sent when they have been read. */
+/* On a device with runs_pipelined the step may be run before its last drafts are known: the ticket
+ * of the pass that gives them, which is the step's tokens_ticket; 0: all are known. */
+uint64_t drafts_open_ticket(const struct osp_engine *e);
+/* Waits for these drafts. To be called before the step with them is waited for. A failure is the
+ * device's. */
+CHECKED enum osp_status drafts_receive(struct osp_engine *e);
+/* Whether the draft head follows a request of the plan, and needs the states of its step, which the
+ * step behind it replaces. */
 bool drafts_follow(struct osp_engine *e, const struct step_plan *plan);
+/* While a step is in flight: whether the step behind it can be sent before its tokens are known, as
+ * far as the draft head's states are concerned. */
+bool drafts_can_keep_ahead(struct osp_engine *e);
+/* Queues the copies of these states; the step behind is sent next. A failure is the device's. */
+CHECKED enum osp_status drafts_keep_ahead(struct osp_engine *e);
 /* A request will leave between two steps. A failure is the device's. */
 CHECKED enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r);
 /* The step of that plan was committed. A failure is the device's. */

@@ -224,8 +224,10 @@ static bool start_step(struct osp_engine *e)
 
 static bool end_step(struct osp_engine *e)
 {
-    enum osp_status status = e->driver->collect(e, sched_in_flight(e->sched));
+    enum osp_status status = drafts_receive(e);
 
+    if (status == OSP_OK)
+        status = e->driver->collect(e, sched_in_flight(e->sched));
     watch_end(e);
     if (status != OSP_OK) {
         mark_dead(e, status);
@@ -278,13 +280,15 @@ static bool plan_ahead(struct osp_engine *e)
     struct batch *b;
     enum osp_status status;
 
-    if (e->drafts.is_wanted || drafts_follow(e, sched_in_flight(e->sched)) ||
+    if (e->drafts.is_wanted || !drafts_can_keep_ahead(e) ||
         sched_plan(e->sched, clock_ns())->n_chunks == 0)
         return true;
-    b = sched_batch(e->sched, e->batch_memory);
+    b = sched_batch(e->sched, step_batch_memory(e));
     if (e->depth < DEPTH_QUEUED || !sched_can_send(e->sched))
         return true;
-    status = step_send(e, b);
+    status = drafts_keep_ahead(e);
+    if (status == OSP_OK)
+        status = step_send(e, b);
     if (status == OSP_OK)
         return true;
     watch_end(e);
@@ -303,9 +307,9 @@ static void make_masks(struct osp_engine *e)
  * as far as the time for that goes. */
 static void start_next(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
 {
-    if (!sched_next(e->sched)->is_sent)
+    if (!sched_has_sent(e->sched))
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
-    if (make_drafts(e))
+    if (atomic_load(&e->alive) && make_drafts(e))
         start_step(e);
     publish_step(e, done, now_ns);
     make_masks(e);

@@ -74,8 +74,8 @@ struct osp_engine {
     pthread_t thread;
     struct sched *sched;
     struct metrics metrics;
-    int64_t n_drained; /* requests taken from the inbox */
-    void *batch_memory;
+    int64_t n_drained;               /* requests taken from the inbox */
+    void *batch_memory[2];           /* of the step in flight and of the next one */
     char *host_pages[N_PAGE_GROUPS]; /* (n_host_pages) of swapped requests */
     size_t host_page_bytes[N_PAGE_GROUPS];
     int32_t *tokens;              /* (n_samples_max) sampled in the last step */

@@ -148,7 +148,9 @@ static enum osp_status open_local(struct osp_engine *e)
     TRY(kv_publisher_open(&e->kv_events, &e->options, e->model->data_parallel_rank));
     if (e->kv_events != NULL)
         sched_log_prefixes(e->sched, &e->prefix_log);
-    TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
+    for (int i = 0; i < 2; i++)
+        TRY(mem_try_aligned(&e->batch_memory[i], (size_t)sched_batch_bytes_max(&e->limits), 1,
+                            "batch"));
     TRY(alloc_host_pages(e));
     TRY(mem_try_array(&e->tokens, n_samples, sizeof *e->tokens, "sampled tokens"));
     TRY(mem_try_array(&e->logprobs, n_samples, sizeof *e->logprobs,
@@ -183,7 +185,8 @@ static void release_local(struct osp_engine *e)
     kv_publisher_close(e->kv_events);
     prefix_log_release(&e->prefix_log);
     engine_drafts_release(&e->drafts);
-    free(e->batch_memory);
+    for (int i = 0; i < 2; i++)
+        free(e->batch_memory[i]);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         free(e->host_pages[g]);
     free(e->tokens);

@@ -53,17 +53,30 @@ out:
     return st;
 }
 
+void *step_batch_memory(const struct osp_engine *e)
+{
+    const struct step_plan *plan = sched_in_flight(e->sched);
+
+    return e->batch_memory[plan != NULL && plan->batch == e->batch_memory[0]];
+}
+
 enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan)
 {
+    struct batch *b;
     enum osp_status st;
 
     if (plan->is_sent) {
         e->ticket = e->next_ticket;
         return OSP_OK;
     }
+    if (plan->n_moves > 0 || plan->n_chunks == 0)
+        TRY(drafts_receive(e));
     TRY(move_pages(e, plan));
-    if (plan->n_chunks > 0)
-        TRY(run_step(e, plan, sched_batch(e->sched, e->batch_memory), &e->ticket));
+    if (plan->n_chunks == 0)
+        return OSP_OK;
+    b = sched_batch(e->sched, step_batch_memory(e));
+    b->tokens_ticket = drafts_open_ticket(e);
+    TRY(run_step(e, plan, b, &e->ticket));
 out:
     return st;
 }
@@ -162,15 +175,19 @@ static void count_idle_queued(struct osp_engine *e)
     (void)e; /* count_sampled() does */
 }
 
-/* Idle is the time from the results of one step to the arrival of the next step's batch. Step times
- * are the device's: neither the gap between two steps nor a late look at the end is part of one. */
+/* Idle is the time from the results of one step to the arrival of the next step's batch, without
+ * that of a draft head's passes between the two. Step times are the device's: neither the gap
+ * between two steps nor a late look at the end is part of one. */
 static void count_sampled(struct osp_engine *e, const struct sampled *d)
 {
+    const uint64_t passes_ns =
+        e->drafts.model != NULL ? draft_model_take_device_ns(e->drafts.model) : 0;
+
     e->step_ns = d->end_ns - d->begin_ns;
     e->step_is_graph = d->is_graph;
-    e->device_ns += e->step_ns;
-    if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns)
-        e->idle_ns += d->begin_ns - e->device_end_ns;
+    e->device_ns += e->step_ns + passes_ns;
+    if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns + passes_ns)
+        e->idle_ns += d->begin_ns - e->device_end_ns - passes_ns;
     e->device_end_ns = d->end_ns;
 }
 

@@ -17,6 +17,8 @@ struct step_driver {
 
 const struct step_driver *step_driver_of(const struct device_info *info);
 
+/* Where the batch of the next step is laid out: the step in flight keeps its own. */
+void *step_batch_memory(const struct osp_engine *e);
 /* Does the plan's page moves and launches its step, if it has rows and was not sent before. */
 CHECKED enum osp_status step_launch(struct osp_engine *e, const struct step_plan *plan);
 /* Queues the planned step, whose batch is b, behind the step in flight; b may take its tokens. */

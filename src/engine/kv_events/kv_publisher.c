@@ -32,7 +32,11 @@ enum {
     BAD_LOG_S = 10,           /* between two lines of the log about invalid requests */
     GREETING_BYTES_MAX = 512, /* of a client: its kind, an identity, what it says of itself */
     TOPIC_BYTES_MAX = 1024,
-    SUBSCRIPTION_BYTES_MAX = TOPIC_BYTES_MAX + GREETING_BYTES_MAX
+    SUBSCRIPTION_BYTES_MAX = TOPIC_BYTES_MAX + GREETING_BYTES_MAX,
+    SUBSCRIPTION_BYTES = 64,           /* of one, beside its topic */
+    SUBSCRIPTIONS_BYTES_MAX = 1 << 20, /* of all that differ: libzmq keeps 35 times as much */
+    READ_AT_ONCE = 1000,               /* changes of subscriptions, then batches are sent */
+    REOPEN_MS = 100                    /* between two attempts to open the socket again */
 };
 static const char NO_SEQUENCE[SEQUENCE_BYTES] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
@@ -56,7 +60,8 @@ struct kv_publisher {
     int buffer_steps, hwm, queue_max;
     char *endpoint, *replay_endpoint, *topic;
     int rank;
-    void *context, *pub, *replay;
+    void *context, *replay;
+    void *pub_context, *pub; /* a context of its own: it ends when all of the socket is closed */
     pthread_t thread;
     int wake[2]; /* a pipe */
 
@@ -73,7 +78,8 @@ struct kv_publisher {
     bool has_gap;      /* a batch could not be sent: AllBlocksCleared comes next */
     struct kept *kept; /* (buffer_steps) a ring */
     size_t kept_first, n_kept, kept_bytes;
-    int64_t n_bad; /* invalid replay requests since the last line of the log about one */
+    int64_t subscribed_bytes; /* of subscriptions that differ */
+    int64_t n_bad;            /* invalid replay requests since the last line of the log about one */
     uint64_t bad_logged_ns;
 };
 
@@ -142,9 +148,10 @@ static void set_int(const struct kv_publisher *p, void *socket, int option, int 
 
 /* libzmq keeps all of a message until its end has come: it drops clients that send more than
  * received_bytes_max. */
-static void *new_socket(const struct kv_publisher *p, int type, int hwm, int64_t received_bytes_max)
+static void *new_socket(const struct kv_publisher *p, void *context, int type, int hwm,
+                        int64_t received_bytes_max)
 {
-    void *socket = p->zmq->zmq_socket(p->context, type);
+    void *socket = context != NULL ? p->zmq->zmq_socket(context, type) : NULL;
 
     if (socket == NULL)
         return NULL;
@@ -156,17 +163,35 @@ static void *new_socket(const struct kv_publisher *p, int type, int hwm, int64_t
     return socket;
 }
 
+static void close_pub(struct kv_publisher *p)
+{
+    if (p->pub != NULL)
+        (void)p->zmq->zmq_close(p->pub);
+    if (p->pub_context != NULL)
+        (void)p->zmq->zmq_ctx_term(p->pub_context);
+    p->pub = p->pub_context = NULL;
+    p->subscribed_bytes = 0;
+}
+
+/* An XPUB socket is a PUB socket that also gives the subscriptions to this program. */
 static enum osp_status open_pub(struct kv_publisher *p)
 {
     const bool binds = is_bound(p->endpoint);
+    enum osp_status st;
 
-    p->pub = new_socket(p, ZMQ_PUB, p->hwm, SUBSCRIPTION_BYTES_MAX);
+    p->pub_context = p->zmq->zmq_ctx_new();
+    p->pub = new_socket(p, p->pub_context, ZMQ_XPUB, p->hwm, SUBSCRIPTION_BYTES_MAX);
+    if (p->pub != NULL)
+        set_int(p, p->pub, ZMQ_RCVHWM, 1); /* libzmq reads all that waits before it returns */
     if (p->pub == NULL)
-        return zmq_failed(p, "open a socket for", p->endpoint);
-    if ((binds ? p->zmq->zmq_bind(p->pub, p->endpoint)
-               : p->zmq->zmq_connect(p->pub, p->endpoint)) != 0)
-        return zmq_failed(p, binds ? "bind" : "connect to", p->endpoint);
-    return OSP_OK;
+        st = zmq_failed(p, "open a socket for", p->endpoint);
+    else if ((binds ? p->zmq->zmq_bind(p->pub, p->endpoint)
+                    : p->zmq->zmq_connect(p->pub, p->endpoint)) != 0)
+        st = zmq_failed(p, binds ? "bind" : "connect to", p->endpoint);
+    else
+        return OSP_OK;
+    close_pub(p);
+    return st;
 }
 
 /* The queue to a client that does not read is limited to the kept batches; more are dropped. */
@@ -174,7 +199,7 @@ static enum osp_status open_replay(struct kv_publisher *p)
 {
     if (p->replay_endpoint == NULL)
         return OSP_OK;
-    p->replay = new_socket(p, ZMQ_ROUTER, p->buffer_steps + 2, GREETING_BYTES_MAX);
+    p->replay = new_socket(p, p->context, ZMQ_ROUTER, p->buffer_steps + 2, GREETING_BYTES_MAX);
     if (p->replay == NULL)
         return zmq_failed(p, "open a socket for", p->replay_endpoint);
     set_int(p, p->replay, ZMQ_ROUTER_MANDATORY, 1);
@@ -277,12 +302,50 @@ static void publish(struct kv_publisher *p, const struct step *s)
     }
     p->has_gap = false;
     put_sequence(sequence, p->sequence);
-    if (p->zmq->zmq_send(p->pub, p->topic, strlen(p->topic), ZMQ_SNDMORE) >= 0 &&
+    if (p->pub != NULL && p->zmq->zmq_send(p->pub, p->topic, strlen(p->topic), ZMQ_SNDMORE) >= 0 &&
         p->zmq->zmq_send(p->pub, sequence, sizeof sequence, ZMQ_SNDMORE) >= 0)
         (void)send_copy(p, p->pub, &payload);
     keep(p, &payload, n_bytes);
     p->sequence++;
     atomic_fetch_add(&p->n_batches, 1);
+}
+
+/* ---- subscriptions ---- */
+
+/* The next change of the table of subscriptions: a byte, 1 for a new topic and 0 for one without
+ * subscribers, and the topic. Other messages of subscribers are ignored. False: there is none. */
+static bool read_subscription(struct kv_publisher *p)
+{
+    char kind;
+    const int n_bytes = p->zmq->zmq_recv(p->pub, &kind, sizeof kind, ZMQ_DONTWAIT);
+
+    if (n_bytes > 0 && kind == 1)
+        p->subscribed_bytes += n_bytes + SUBSCRIPTION_BYTES;
+    else if (n_bytes > 0 && kind == 0)
+        p->subscribed_bytes -= n_bytes + SUBSCRIPTION_BYTES;
+    return n_bytes >= 0;
+}
+
+/* libzmq keeps any number of subscriptions, and cannot disconnect one subscriber. Above the limit
+ * the socket is opened again: all subscribers are disconnected, and connect again by themselves. */
+static void limit_subscriptions(struct kv_publisher *p)
+{
+    if (p->pub == NULL) {
+        if (open_pub(p) != OSP_OK)
+            log_debug("%s", fail_message());
+        return;
+    }
+    for (int i = 0; i < READ_AT_ONCE && p->subscribed_bytes <= SUBSCRIPTIONS_BYTES_MAX; i++)
+        if (!read_subscription(p))
+            break;
+    if (p->subscribed_bytes <= SUBSCRIPTIONS_BYTES_MAX)
+        return;
+    log_warn("kv events: subscribers of %s have subscribed to more than %d kB of different topics; "
+             "all are disconnected and may connect again",
+             p->endpoint, SUBSCRIPTIONS_BYTES_MAX >> 10);
+    close_pub(p);
+    if (open_pub(p) != OSP_OK)
+        log_warn("%s; it is tried again every %d ms", fail_message(), REOPEN_MS);
 }
 
 /* ---- replay ---- */
@@ -403,17 +466,18 @@ static void free_step(struct step *s)
     free(s);
 }
 
-/* Waits until a batch is queued or a replay is requested. The PUB socket never has input, but
- * libzmq releases what it has of subscribers that are gone only in calls for that socket, and this
- * is one. */
+/* Waits until a batch is queued, subscriptions change or a replay is requested. */
 static void wait_for_work(struct kv_publisher *p)
 {
-    zmq_pollitem_t items[] = {{.fd = p->wake[0], .events = ZMQ_POLLIN},
-                              {.socket = p->pub, .events = ZMQ_POLLIN},
-                              {.socket = p->replay, .events = ZMQ_POLLIN}};
+    zmq_pollitem_t items[3] = {{.fd = p->wake[0], .events = ZMQ_POLLIN}};
     char block[64];
+    int n = 1;
 
-    (void)p->zmq->zmq_poll(items, p->replay != NULL ? 3 : 2, -1);
+    if (p->pub != NULL)
+        items[n++] = (zmq_pollitem_t){.socket = p->pub, .events = ZMQ_POLLIN};
+    if (p->replay != NULL)
+        items[n++] = (zmq_pollitem_t){.socket = p->replay, .events = ZMQ_POLLIN};
+    (void)p->zmq->zmq_poll(items, n, p->pub != NULL ? -1 : REOPEN_MS);
     while (read(p->wake[0], block, sizeof block) > 0)
         continue;
 }
@@ -427,6 +491,7 @@ static void *run(void *arg)
 
     while (!is_closing) {
         wait_for_work(p);
+        limit_subscriptions(p);
         while ((s = next_step(p, &is_closing)) != NULL) {
             publish(p, s);
             free_step(s);
@@ -570,8 +635,8 @@ static void release(struct kv_publisher *p)
         drop_oldest(p);
     if (p->replay != NULL)
         (void)p->zmq->zmq_close(p->replay);
-    if (p->pub != NULL)
-        (void)p->zmq->zmq_close(p->pub);
+    if (p->zmq != NULL)
+        close_pub(p);
     if (p->context != NULL)
         (void)p->zmq->zmq_ctx_term(p->context);
     for (int i = 0; i < 2; i++)

@@ -1,4 +1,4 @@
-/* Publishes changes of the prefix cache to routers over ZeroMQ, as vLLM does: a PUB socket with
+/* Publishes changes of the prefix cache to routers over ZeroMQ, as vLLM does: an XPUB socket with
  * frames topic, sequence number (8 bytes, big-endian), batch (kv_pack.h); and, if wanted, a ROUTER
  * socket that sends the last batches again. A thread of its own packs and sends. Its queue is
  * limited: what does not fit is dropped, and the next batch begins with AllBlocksCleared, so that

@@ -15,7 +15,7 @@ enum {
     BATCH_TOKENS_DEFAULT = 512,
     BATCH_TOKENS_GPU =
         2048, /* of 128 experts each has 64 rows, and a step still takes less than 0.1 s; */
-    BATCH_TOKENS_SEQ = 16, /* or this for each request, if that is more */
+    BATCH_TOKENS_SEQ = 32, /* or this for each request, if that is more */
     BATCH_TOKENS_MAX = 16384,
     CONTEXT_TOKENS_MAX = 1 << 24, /* keeps positions and page counts far from overflow */
     SNAPSHOT_PART = 8, /* full pages for each window page that the prefix cache may keep */

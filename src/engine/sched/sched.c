@@ -284,6 +284,11 @@ void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int
     s->plan->is_valid = false;
 }
 
+void sched_know_drafts(struct seq *q, const int32_t *drafts, int n)
+{
+    memcpy(q->drafts, drafts, (size_t)min_int(n, q->n_drafts) * sizeof *drafts);
+}
+
 /* ---- what others may read ---- */
 
 int sched_n_running(const struct sched *s)

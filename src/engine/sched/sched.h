@@ -54,6 +54,9 @@ enum {
 #define STEP_TARGET_NS       100e6
 #define STEP_TARGET_FACTOR   4.0
 #define STEP_ALONE_TARGET_NS 300e6
+/* Of limits.has_steps_apart: where prompts wait for prefill steps, the time of a step with decode
+ * rows grows by the ratio of these prompts to the decode rows, up to this. */
+#define STEP_BURST_TARGET_NS 250e6
 /* Of limits.has_steps_apart: while all n_seqs_max sequences run, and these are many, prompts that
  * do not fill a prefill step wait for others for so many decode steps, since a step of few prefill
  * rows takes nearly as long as one of more. */
@@ -286,6 +289,8 @@ bool sched_can_send(const struct sched *s);
 /* The step was queued. Until it begins, when the step in flight is committed, sched_plan() returns
  * the same plan; the chunks of sequences that leave meanwhile have seq == NULL. */
 void sched_mark_sent(struct sched *s);
+/* Whether such a step waits to begin. */
+bool sched_has_sent(const struct sched *s);
 /* The step that has begun and is not committed; NULL: none. */
 const struct step_plan *sched_in_flight(const struct sched *s);
 /* The plan of the last sched_plan() until it begins; it may be empty. */
@@ -309,6 +314,9 @@ void sched_abandon(struct sched *s);
  * token. q->is_constrained: its present mask must be that of all n samples after the first, too. A
  * step with drafts is planned only when no step is in flight. */
 void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n);
+/* The first n drafts of q, if it still has them: those set before may have been tokens < 0, for a
+ * device that knows them (batch.h). To be called before the step with them is committed. */
+void sched_know_drafts(struct seq *q, const int32_t *drafts, int n);
 /* True when that token ends the answer of q. */
 bool sched_is_stop(const struct sched *s, const struct seq *q, int32_t token);
 /* The most drafts of q that the next step can use; 0: its last token is not known or stored. */

@@ -96,21 +96,42 @@ static int prefill_rows_max(const struct sched *s, int n_decode_rows)
     return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
 }
 
+/* target_ns() of a prefill step while n_prompts wait for one: it grows by the ratio of these to
+ * the decode rows. A burst of prompts gets larger steps, whose requests decode together sooner. */
+static double burst_target_ns(const struct sched *s, double alone_ns, int n_decode_rows,
+                              int n_prompts)
+{
+    const double ns = target_ns(s, alone_ns);
+    const double burst_ns = ns * (1 + n_prompts / (double)n_decode_rows);
+
+    if (s->limits.target_itl_ns > 0 || ns > STEP_BURST_TARGET_NS)
+        return ns;
+    return burst_ns < STEP_BURST_TARGET_NS ? burst_ns : STEP_BURST_TARGET_NS;
+}
+
+/* Running sequences whose prompts are not computed yet, and the rows that are left of them. */
+struct prefill_backlog {
+    int n_prompts;
+    int64_t n_rows;
+};
+
 /* Prefill rows of a step before the n_decode_rows that wait: with the prefill steps since the last
- * decode rows it takes what a step of both could take. A second one must hold all n_waiting prefill
- * rows: parts of prompts in small steps would take longer. 0: the decode rows are next. */
-static int prefill_rows_before(const struct sched *s, int n_decode_rows, int64_t n_waiting)
+ * decode rows it takes what a step of both could take. A second one must hold all prefill rows that
+ * wait: parts of prompts in small steps would take longer. 0: the decode rows are next. */
+static int prefill_rows_before(const struct sched *s, int n_decode_rows,
+                               const struct prefill_backlog *waiting)
 {
     const int n_free = s->limits.n_batch_tokens_max;
     const double alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
-    const double left_ns = target_ns(s, alone_ns) - alone_ns - s->prefill_ns;
+    const double left_ns =
+        burst_target_ns(s, alone_ns, n_decode_rows, waiting->n_prompts) - alone_ns - s->prefill_ns;
     int n;
 
     if (alone_ns == 0 || (s->prefill_ns > 0 && left_ns <= 0))
         return 0;
     n = step_time_prefill_rows(&s->step_time, 0, n_free, left_ns);
     if (s->prefill_ns > 0)
-        return n < n_waiting ? 0 : n;
+        return n < waiting->n_rows ? 0 : n;
     return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
 }
 
@@ -271,6 +292,21 @@ static int assign_decode(struct sched *s, struct batch_counts *lists)
     return n;
 }
 
+static struct prefill_backlog prefill_backlog(const struct sched *s)
+{
+    struct prefill_backlog waiting = {0};
+
+    for (int i = 0; i < s->n_preempt_order; i++) {
+        const struct seq *q = s->preempt_order[i];
+
+        if (seq_is_decoding(q) || prefill_rows_left(q) == 0)
+            continue;
+        waiting.n_prompts++;
+        waiting.n_rows += prefill_rows_left(q);
+    }
+    return waiting;
+}
+
 /* Prompts wait for others to fill a step with them. */
 static bool are_prompts_held(const struct sched *s)
 {
@@ -282,16 +318,13 @@ static bool are_prompts_held(const struct sched *s)
  * step has them. */
 static int assign_apart(struct sched *s, int n_decode_rows)
 {
-    int64_t n_waiting = 0;
+    const struct prefill_backlog waiting = prefill_backlog(s);
     int n;
 
-    for (int i = 0; i < s->n_preempt_order; i++)
-        if (!seq_is_decoding(s->preempt_order[i]))
-            n_waiting += prefill_rows_left(s->preempt_order[i]);
-    if (n_decode_rows == 0 || !s->limits.has_steps_apart || n_waiting == 0)
+    if (n_decode_rows == 0 || !s->limits.has_steps_apart || waiting.n_rows == 0)
         return 0;
-    n = prefill_rows_before(s, n_decode_rows, n_waiting);
-    s->plan->has_held = n > n_waiting && are_prompts_held(s);
+    n = prefill_rows_before(s, n_decode_rows, &waiting);
+    s->plan->has_held = n > waiting.n_rows && are_prompts_held(s);
     if (s->plan->has_held)
         return 0;
     for (int i = 0; i < s->n_preempt_order && n > 0; i++)

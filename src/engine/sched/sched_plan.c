@@ -188,6 +188,11 @@ bool sched_can_send(const struct sched *s)
     return s->in_flight != NULL && plan_holds(plan) && plan->n_moves == 0 && plan->batch != NULL;
 }
 
+bool sched_has_sent(const struct sched *s)
+{
+    return s->plan->is_sent && !s->plan->has_begun;
+}
+
 void sched_mark_sent(struct sched *s)
 {
     assert(sched_can_send(s));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -133,13 +134,15 @@ static int run_rank(const char *address, int rank, int n_ranks)
     struct rank_process p = {.model = NULL};
     const enum osp_status st = run(&p, address, rank, n_ranks);
 
-    if (st != OSP_OK)
+    if (st != OSP_OK) {
         log_error("rank %d ends: %s", rank, fail_message());
+        _exit(WORKER_EXIT_DEVICE); /* closing could wait for kernels that wait for a lost rank */
+    }
     rank_pages_release(&p.pages);
     osp_model_close(p.model);
     rank_model_release(&p.model_frame);
     rank_member_close(p.member);
-    return st == OSP_OK ? EXIT_SUCCESS : WORKER_EXIT_DEVICE;
+    return EXIT_SUCCESS;
 }
 
 /* ---- started by mpirun, or by osp_rank_run() ---- */

@@ -28,9 +28,8 @@ enum {
     X(FRAME_ENGINE_OPENED, "worker: struct wire_outcome")                                          \
     X(FRAME_SUBMIT, "parent: struct wire_submit, the request's options, its lists")                \
     X(FRAME_CANCEL, "parent: struct wire_cancel")                                                  \
-    X(FRAME_LOGPROBS,                                                                              \
-      "worker: struct wire_scores, what token_logprobs.h keeps of these tokens of the prompt")     \
-    X(FRAME_EVENT, "worker: struct wire_news, tokens, their scores, the failure's message")        \
+    X(FRAME_LOGPROBS, "worker: struct wire_logprobs, the logprobs of these tokens of the prompt")  \
+    X(FRAME_EVENT, "worker: struct wire_event, tokens, their logprobs, the failure's message")     \
     X(FRAME_PING, "parent: nothing")                                                               \
     X(FRAME_PULSE, "worker: struct wire_pulse")                                                    \
     X(FRAME_METRICS, "worker: struct osp_engine_metrics")                                          \

@@ -36,19 +36,45 @@ static enum osp_status submit(struct worker *w, uint64_t id, const int32_t *prom
     return OSP_OK;
 }
 
-/* Copies a list of the frame, aligned; the caller frees it. *out stays NULL when n is 0. */
-static enum osp_status take_list(void *out, struct frame *f, int32_t n, size_t item_bytes)
+/* The lists behind a request's options, in the order of the frame. */
+struct lists {
+    int32_t *prompt;
+    struct osp_logit_bias *biases;
+    int32_t *allowed, *prediction;
+};
+
+static void lists_release(struct lists *l)
+{
+    free(l->biases);
+    free(l->allowed);
+    free(l->prediction);
+    free(l->prompt);
+}
+
+/* Copies a list of the frame, aligned; the caller frees it. *out stays NULL when n is 0, and when
+ * *st is or becomes OSP_ENOMEM: the list is taken from the frame all the same. */
+static void take_list(void *out, struct frame *f, int32_t n, size_t item_bytes, enum osp_status *st)
 {
     const void *bytes = frame_view(f, (size_t)(uint32_t)n * item_bytes);
     void *list = NULL;
-    enum osp_status st = OSP_OK;
 
-    if (bytes == NULL || n == 0)
-        return OSP_OK;
-    TRY(mem_try_array(&list, (size_t)n, item_bytes, "a request's lists"));
+    if (bytes == NULL || n == 0 || *st != OSP_OK)
+        return;
+    *st = mem_try_array(&list, (size_t)n, item_bytes, "a request's lists");
+    if (*st != OSP_OK)
+        return;
     memcpy(list, bytes, (size_t)n * item_bytes);
     *(void **)out = list;
-out:
+}
+
+static enum osp_status take_lists(struct lists *l, struct frame *f, const struct wire_submit *s)
+{
+    enum osp_status st = OSP_OK;
+
+    take_list(&l->prompt, f, s->n_prompt, sizeof *l->prompt, &st);
+    take_list(&l->biases, f, s->n_biases, sizeof *l->biases, &st);
+    take_list(&l->allowed, f, s->n_allowed, sizeof *l->allowed, &st);
+    take_list(&l->prediction, f, s->n_prediction, sizeof *l->prediction, &st);
     return st;
 }
 
@@ -56,24 +82,14 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
 {
     struct osp_request_options opt;
     struct wire_submit s;
-    struct osp_logit_bias *biases = NULL;
-    int32_t *prompt = NULL, *allowed = NULL, *prediction = NULL;
-    enum osp_status st, listed;
+    struct lists lists = {.prompt = NULL};
+    enum osp_status st, taken;
 
     frame_take(f, &s, sizeof s);
     wire_take_request_options(f, &opt);
-    opt.raw = true;
-    opt.timeout_ms = s.timeout_ms;
-    opt.no_wait = true; /* this thread sends pulses: it must not wait for a compilation */
-    listed = take_list(&prompt, f, s.n_prompt, sizeof *prompt);
-    if (listed == OSP_OK)
-        listed = take_list(&biases, f, s.n_biases, sizeof *biases);
-    if (listed == OSP_OK)
-        listed = take_list(&allowed, f, s.n_allowed, sizeof *allowed);
-    if (listed == OSP_OK)
-        listed = take_list(&prediction, f, s.n_prediction, sizeof *prediction);
-    if (listed == OSP_ENOMEM) {
-        st = refuse(w, s.id, s.n_prompt, listed);
+    taken = take_lists(&lists, f, &s);
+    if (taken != OSP_OK) { /* refuse() sends the message, so before frame_end() can replace it */
+        st = refuse(w, s.id, s.n_prompt, taken);
         goto out;
     }
     TRY(frame_end(f));
@@ -81,18 +97,18 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
         st = fail(OSP_EFORMAT, "worker protocol: FRAME_SUBMIT before the engine is open");
         goto out;
     }
-    opt.biases = biases;
+    opt.raw = true;
+    opt.timeout_ms = s.timeout_ms;
+    opt.no_wait = true; /* this thread sends pulses: it must not wait for a compilation */
+    opt.biases = lists.biases;
     opt.n_biases = s.n_biases;
-    opt.allowed_tokens = allowed;
+    opt.allowed_tokens = lists.allowed;
     opt.n_allowed_tokens = s.n_allowed;
-    opt.prediction = prediction;
+    opt.prediction = lists.prediction;
     opt.n_prediction = s.n_prediction;
-    st = submit(w, s.id, prompt, s.n_prompt, &opt);
+    st = submit(w, s.id, lists.prompt, s.n_prompt, &opt);
 out:
-    free(biases);
-    free(allowed);
-    free(prediction);
-    free(prompt);
+    lists_release(&lists);
     return st;
 }
 

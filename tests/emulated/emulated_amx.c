@@ -1,16 +1,13 @@
-/* ISA "amx" with emulated tiles: its loops over operations in plain C, by the instructions'
- * definition. Few machines have AMX, so the loops are tested everywhere, and the instructions only
- * where they exist. */
-#ifndef EMULATED_LEVELS_H
-#define EMULATED_LEVELS_H
+#include "emulated/emulated_amx.h"
 
 #include <fenv.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/tensor.h"
-#include "cpu/kernels/kernels.h"
 
 #define LANES 16
 typedef float fvec __attribute__((vector_size(64)));
@@ -239,16 +236,13 @@ static inline table_words subtract_words(table_words from, table_words less)
 #define TILE_DOT_BF16   tile_dot_bf16
 #include "cpu/kernels/kernels_amx_tiles.h"
 
-static const struct kernels emulated_isas[] = {
-    {.name = "emulated amx",
-     ISA_FUNCTIONS,
-     .interleave_int8 = isa_interleave_int8,
-     .round_bf16 = isa_round_bf16,
-     .gemm_bf16_act = tile_gemm_bf16,
-     .panel_bf16 = tile_panel_bf16,
-     .round_permuted = tile_round_permuted,
-     .gemm_permuted = tile_gemm_permuted},
+const struct kernels emulated_amx = {
+    .name = "emulated amx",
+    ISA_FUNCTIONS,
+    .interleave_int8 = isa_interleave_int8,
+    .round_bf16 = isa_round_bf16,
+    .gemm_bf16_act = tile_gemm_bf16,
+    .panel_bf16 = tile_panel_bf16,
+    .round_permuted = tile_round_permuted,
+    .gemm_permuted = tile_gemm_permuted,
 };
-enum { N_EMULATED = sizeof(emulated_isas) / sizeof(emulated_isas[0]) };
-
-#endif
