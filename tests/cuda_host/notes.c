@@ -62,7 +62,7 @@ static const struct {
     {"decode_gemm_kernel<", " kv_rows "}, /* with the epilogue that stores keys and values */
     {"smem_resident_kernel<", " kv_rows "},
     {"mxfp8_matmul_kernel<",
-     " y att q units taps normed "},  /* float32 rows, which it takes as MXFP8 */
+     " y att q units taps normed "}, /* float32 rows, which it takes as MXFP8 */
     {"gathered_tokens_kernel", " tokens "},
     {"residual_rmsnorm", " h "},      /* without the residual add */
     {"shared_rmsnorm_kernel", " y "}, /* where only the operand is read */

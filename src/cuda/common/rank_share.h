@@ -12,8 +12,8 @@
  * exchange: a rank pushes a row after it has its parts from all ranks, which they compute behind
  * all kernels that read what was gathered before.
  *
- * The residual stream x of a row is valid on its owner only, until the last layer's sampled rows are
- * sent to all. */
+ * The residual stream x of a row is valid on its owner only, until the last layer's sampled rows
+ * are sent to all. */
 #ifndef CUDA_COMMON_RANK_SHARE_H
 #define CUDA_COMMON_RANK_SHARE_H
 

@@ -117,9 +117,8 @@ static struct rank_gather gather_of(const struct step_shape *s)
 
 static int64_t window_bytes_of(const struct step_shape *s, enum exchange_backend backend)
 {
-    return backend == EXCHANGE_BY_NCCL
-               ? rank_gathered_bytes(s->counts.n_rows, s->width, s->n_ranks)
-               : gather_of(s).end_at;
+    return backend == EXCHANGE_BY_NCCL ? rank_gathered_bytes(s->counts.n_rows, s->width, s->n_ranks)
+                                       : gather_of(s).end_at;
 }
 
 /* What a communicator takes at most with the channels that nccl_open() asks for. */

@@ -47,9 +47,9 @@ struct fuse {
     int router_residual; /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
     bool is_shared;      /* ranks share out the rows of all ops before the tail */
     struct rank_share share;
-    int sums_index; /* the exchange that brings the shared rows of h; -1: h is whole, or not there */
-    int gathered; /* id of the tensor whose prefill rows are in the workspace `gathered`; 0: none */
-    bool is_x_shared;       /* a rank has its own rows of x only */
+    int sums_index;   /* the exchange that brings shared rows of h; -1: h is whole, or not there */
+    int gathered;     /* id of the tensor of which `gathered` has the prefill rows; 0: none */
+    bool is_x_shared; /* a rank has its own rows of x only */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
     struct tensor tail_att; /* the attention rows of the tail */
     int first;              /* touches are noted for launches from this one to the last */

@@ -1,5 +1,5 @@
-/* Prefill rows that ranks share out (common/rank_share.h): steps of prefill rows only, on GPUs whose
- * matmuls are those of gemm_sm90.cu. The last layer's sampled rows are computed by all ranks. */
+/* Prefill rows that ranks share out (common/rank_share.h): steps of prefill rows only, on GPUs
+ * whose matmuls are those of gemm_sm90.cu. All ranks compute the last layer's sampled rows. */
 #include "cuda/program/fuse_internal.h"
 
 /* ---- which steps ---- */
