@@ -2,8 +2,9 @@
  * for the CPU: every rank is a child process, and all share one memory for the host's exchange.
  *
  *     check_ranks DEVICE SHAPE LAYERS RANKS [VARIANT]
- *         bits of a variant of the model (see VARIANTS): sequences whose prompts are fed as decode rows, then sampled step by step on the
- *         device, alone and several at once. Logits, tokens and logprobs must be those of one rank.
+ *         bits of a variant of the model (see VARIANTS): sequences whose prompts are fed as decode
+ *         rows, then sampled step by step on the device, alone and several at once. Logits, tokens
+ *         and logprobs must be those of one rank.
  *         With CHECK_PREFILL=1 the prompts are prefill rows: a measurement for GPUs, where it fails,
  *         since bits differ; it prints the largest difference of logprobs.
  *     check_ranks DEVICE SHAPE LAYERS RANKS prefill ROWS[xSEQUENCES]...

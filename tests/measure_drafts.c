@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "median.h"
 #include "osprey.h"
 
 enum { STREAMS_MAX = 256, PROMPT_TOKENS = 32, ROUNDS_MAX = 99, DRAFT_ROWS = 128 };
@@ -135,19 +136,6 @@ static __attribute__((noinline)) struct speed run(struct measure *m, double p, b
                               (double)(end.drafts.n_draft_tokens - start.drafts.n_draft_tokens),
                           .idle_us = (end.device_idle_seconds - start.device_idle_seconds) * 1e6 /
                                      (double)(end.n_steps - start.n_steps)};
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, by_size);
-    return values[n / 2];
 }
 
 static void measure(struct measure *m, int n_rounds)

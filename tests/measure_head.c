@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "engine/core/model_api.h"
 #include "model/model.h"
+#include "median.h"
 #include "osprey.h"
 
 enum { SEQS_MAX = 8, WARM_RUNS = 4, RUNS = 24, COSTS_MAX = 32 };
@@ -72,19 +73,6 @@ static void run(struct model *m, enum measured p, const struct batch *b, uint64_
          : p == STEP_TAPPED ? model_step_tapped(m, b, ticket)
          : p == FIRST       ? model_draft_run(m, b, ticket)
                             : model_draft_again(m, b, ticket));
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, by_size);
-    return values[n / 2];
 }
 
 /* Runs are queued one behind the other: the next one starts before the one before is read. */

@@ -1,6 +1,5 @@
 #include "emulated/emulated_amx.h"
 
-#include <fenv.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -48,19 +47,7 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     }
 }
 
-static inline unsigned round_down(void)
-{
-    const int mode = fegetround();
-
-    fesetround(FE_DOWNWARD);
-    return (unsigned)mode;
-}
-
-static inline void round_back(unsigned mode)
-{
-    fesetround((int)mode);
-}
-
+#include "cpu/kernels/round_fenv.h"
 #include "cpu/kernels/kernels_float.h"
 
 #include "cpu/kernels/kernels_sums.h"

@@ -235,10 +235,12 @@ int ncclAllGather(const void *from, void *to, size_t n, int type, nccl_comm of, 
     int result = NCCL_SUCCESS;
 
     for (int r = 0; r < comm->world->n_ranks && result == NCCL_SUCCESS; r++) {
-        if (r == comm->rank)
-            memmove((uint32_t *)to + (size_t)r * n, from, n * sizeof(uint32_t));
-        else if ((result = ncclSend(from, n, type, r, of, stream)) == NCCL_SUCCESS)
-            result = ncclRecv((uint32_t *)to + (size_t)r * n, n, type, r, of, stream);
+        uint32_t *part = (uint32_t *)to + (size_t)r * n;
+
+        if (r != comm->rank && (result = ncclSend(from, n, type, r, of, stream)) == NCCL_SUCCESS)
+            result = ncclRecv(part, n, type, r, of, stream);
+        else if (r == comm->rank && part != from) /* in place: others may be reading it */
+            memcpy(part, from, n * sizeof(uint32_t));
     }
     return result;
 }

@@ -11,6 +11,7 @@
 #include "backend/gumbel.h"
 #include "cpu/kernels/exp4.h"
 #include "cuda/sampling/sample_key.h"
+#include "sample_stage.h"
 
 enum { ROWS = 512, VOCAB_MAX = 3000, PAGES = ROWS / PAGE_TOKENS };
 
@@ -137,25 +138,12 @@ static void sample_rows(int32_t *tokens, const float *logits, int vocab,
         .logits = {.dtype = DTYPE_F32, .n_dims = 2, .dim = {n, vocab}, .data = rows},
         .ids = {.dtype = DTYPE_I32, .n_dims = 1, .dim = {vocab}, .data = ids},
         .n_valid = vocab};
-    struct program p = {0};
-    struct compiled *c;
-    uint64_t ticket;
 
     assert_true(n <= ROWS);
     memcpy(rows, logits, (size_t)(n * vocab) * sizeof(float));
     ((struct batch_seq *)(uintptr_t)BATCH_SEQS(b))[0] =
         (struct batch_seq){.n_rows = n, .table = {0, PAGES}, .n_pages = {PAGES, PAGES}};
-    for (int i = 0; i < n; i++) {
-        ((int32_t *)(uintptr_t)BATCH_POSITIONS(b))[i] = i;
-        ((struct batch_sample *)(uintptr_t)BATCH_SAMPLES(b))[i] = samples[i];
-        ((struct batch_sample *)(uintptr_t)BATCH_SAMPLES(b))[i].row = i;
-    }
-    assert_int_equal(PROGRAM_ADD(&p, sample, NO_LAYER, a), OSP_OK);
-    assert_int_equal(ops->compile(device, &p, &c), OSP_OK);
-    assert_int_equal(ops->run(device, c, b, &ticket), OSP_OK);
-    assert_int_equal(ops->step_wait(device, ticket), OSP_OK);
-    ops->release_program(device, c);
-    program_free(&p);
+    run_sample_stage(ops, device, &a, b, samples, n);
     free(logprobs);
     free(rows);
     free(b);

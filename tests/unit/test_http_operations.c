@@ -100,13 +100,14 @@ static void test_retry_after_of_a_server_that_ends(void **state)
     struct buf out, refused;
     struct fixture f;
     const char *after;
-    int fd, late_fd;
+    int fd, late_fd, probe_fd;
 
     (void)state;
     opt.shutdown_timeout_ms = 60000;
     start(&f, opt);
     fd = dial(&f);
     late_fd = dial(&f);
+    probe_fd = dial(&f);
     buf_init(&out, ANSWER_BYTES_MAX);
     buf_init(&refused, ANSWER_BYTES_MAX);
     say(late_fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -116,6 +117,11 @@ static void test_retry_after_of_a_server_that_ends(void **state)
     kill(getpid(), SIGTERM);
     buf_clear(&out);
     assert_true(read_until(fd, &out, "tick"));
+    do { /* until the server's loop has seen the signal */
+        buf_clear(&refused);
+        say(probe_fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_true(read_until(probe_fd, &refused, "}"));
+    } while (strstr(buf_text(&refused), "draining") == NULL);
     buf_clear(&refused);
     say(late_fd, bytes);
     assert_true(read_until(late_fd, &refused, "shutting_down"));
@@ -130,6 +136,7 @@ static void test_retry_after_of_a_server_that_ends(void **state)
     buf_release(&refused);
     close(fd);
     close(late_fd);
+    close(probe_fd);
     free(slow);
     free(bytes);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
+#include "sample_stage.h"
 
 enum { ROWS = 64, VOCAB_MAX = 300 };
 
@@ -65,9 +66,6 @@ static void draw_many(struct draw *out, const float *logits, int vocab, int n_va
         .logprobs = {.dtype = DTYPE_F32, .n_dims = 1, .dim = {n}, .data = logprobs},
         .logits = {.dtype = DTYPE_F32, .n_dims = 2, .dim = {n, vocab}, .data = rows},
         .n_valid = n_valid};
-    struct program p = {0};
-    struct compiled *c;
-    uint64_t ticket;
 
     assert_true(n <= ROWS);
     ((struct batch_seq *)BATCH_SEQS(b))[0] =
@@ -78,18 +76,9 @@ static void draw_many(struct draw *out, const float *logits, int vocab, int n_va
            (size_t)counts.n_biases * sizeof(lists.biases[0]));
     memcpy((void *)(uintptr_t)BATCH_MASKS(b), lists.mask,
            (size_t)counts.n_mask_words * sizeof(lists.mask[0]));
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         memcpy(rows + i * vocab, logits, (size_t)vocab * sizeof(float));
-        ((int32_t *)BATCH_POSITIONS(b))[i] = i;
-        ((struct batch_sample *)BATCH_SAMPLES(b))[i] = samples[i];
-        ((struct batch_sample *)BATCH_SAMPLES(b))[i].row = i;
-    }
-    assert_int_equal(PROGRAM_ADD(&p, sample, NO_LAYER, a), OSP_OK);
-    assert_int_equal(ops->compile(device, &p, &c), OSP_OK);
-    assert_int_equal(ops->run(device, c, b, &ticket), OSP_OK);
-    assert_int_equal(ops->step_wait(device, ticket), OSP_OK);
-    ops->release_program(device, c);
-    program_free(&p);
+    run_sample_stage(ops, device, &a, b, samples, n);
     for (int i = 0; i < n; i++) {
         out[i] = (struct draw){.token = tokens[i], .logprob = logprobs[i]};
         memcpy(out[i].top_tokens, top_tokens[i], sizeof(top_tokens[i]));

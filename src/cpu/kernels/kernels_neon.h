@@ -1,7 +1,6 @@
 /* What the ISAs of 128-bit registers share: int8 dot products by sdot (ARMv8.2 dot product). Both
  * operands are signed, so weights are 2 e2m1 without an offset, and the bias is 0. */
 #include <arm_neon.h>
-#include <fenv.h>
 #include <stdbool.h>
 
 #include "backend/tensor.h"
@@ -40,19 +39,7 @@ static inline fvec min_v(fvec a, fvec b)
     return (fvec)vminq_f32((float32x4_t)a, (float32x4_t)b);
 }
 
-static inline unsigned round_down(void)
-{
-    const int mode = fegetround();
-
-    fesetround(FE_DOWNWARD);
-    return (unsigned)mode;
-}
-
-static inline void round_back(unsigned mode)
-{
-    fesetround((int)mode);
-}
-
+#include "cpu/kernels/round_fenv.h"
 #include "cpu/kernels/kernels_float.h"
 
 #include "cpu/kernels/kernels_sums.h"
