@@ -29,13 +29,12 @@ struct vectors {
 
 static __device__ __forceinline__ struct vectors vectors_of(const struct rank_sums &s)
 {
-    const int64_t slot = (*(volatile uint32_t *)s.peers.n_before + (uint32_t)s.index) % 2;
     struct vectors v;
 
     v.row = s.n_columns / RANK_WORDS;
     v.n = live_rows(s.n_live, s.n_rows) * v.row;
     v.part = rank_part_vectors(v.n, s.peers.n_ranks);
-    v.slot_at = slot * s.peers.slot_bytes;
+    v.slot_at = rank_slot_at(s.peers, s.index);
     v.mine = s.peers.windows[s.peers.rank] + v.slot_at;
     return v;
 }
@@ -165,8 +164,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t begin = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const int64_t stride = (int64_t)gridDim.x * blockDim.x, row = o.n_columns / RANK_WORDS;
     const int64_t n = live_rows(o.n_live, o.n_rows) * row;
-    const int64_t slot_at =
-        (*(volatile uint32_t *)p.n_before + (uint32_t)o.index) % 2 * p.slot_bytes;
+    const int64_t slot_at = rank_slot_at(p, o.index);
     struct rank_wait wait = {0, false};
 
     pdl_wait();
@@ -222,10 +220,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int n = s.n_rows * row;
     const struct rank_peers &p = s.peers;
     const uint32_t bad = EXPERT_SUM_POISONED;
+    const int64_t slot_at = rank_slot_at(p, s.index);
     struct rank_wait wait = {0, false};
-
-    const int64_t slot_at =
-        (*(volatile uint32_t *)p.n_before + (uint32_t)s.index) % 2 * p.slot_bytes;
 
     pdl_wait();
     pdl_launch_dependents();

@@ -3,13 +3,7 @@
 #define CUDA_COMMON_RANK_SHARE_CUH
 
 #include "cuda/common/rank_share.h"
-#include "cuda/common/rank_wait.cuh"
-
-/* The slot of an exchange in every window. The upload sets the number, so it may be read early. */
-static __device__ __forceinline__ int64_t rank_slot_at(const struct rank_peers &p, int index)
-{
-    return (*(volatile uint32_t *)p.n_before + (uint32_t)index) % 2 * p.slot_bytes;
-}
+#include "cuda/common/rank_vector.cuh"
 
 /* Where this rank's part of a row of n numbers goes: to its owner, or to the row of h. */
 static __device__ __forceinline__ float *pushed_row(const struct rank_push &push, float *h, int row,

@@ -1,8 +1,15 @@
-/* Vectors of 16 bytes in the windows of ranks (rank_exchange.h): to be pushed, polled and taken. */
+/* Slots of the windows of ranks, and vectors of 16 bytes in them (rank_exchange.h): to be pushed,
+ * polled and taken. */
 #ifndef CUDA_COMMON_RANK_VECTOR_CUH
 #define CUDA_COMMON_RANK_VECTOR_CUH
 
 #include "cuda/common/rank_wait.cuh"
+
+/* The slot of an exchange in every window. The upload sets the number, so it may be read early. */
+static __device__ __forceinline__ int64_t rank_slot_at(const struct rank_peers &p, int index)
+{
+    return (*(volatile uint32_t *)p.n_before + (uint32_t)index) % 2 * p.slot_bytes;
+}
 
 static __device__ __forceinline__ void push(void *to, uint4 v)
 {

@@ -9,7 +9,6 @@
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/rank_add.cuh"
 #include "cuda/common/rank_share.cuh"
-#include "cuda/common/rank_vector.cuh"
 #include "cuda/decode/partial_norm.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 

@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(SUM_THREADS)
     push_partials(float *h, const float4 *parts, int n_ranks, int64_t n, int first_row,
                   const __grid_constant__ struct rank_push push)
 {
-    const int row = (int)((first_row + blockIdx.x) % gridDim.x);
+    const int row = (first_row + (int)blockIdx.x) % push.share.n_rows;
     const float4 *from = parts + (int64_t)row * n_ranks * n;
     float4 *const to = (float4 *)pushed_row(push, h, row, n * 4);
 

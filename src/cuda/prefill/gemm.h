@@ -111,7 +111,7 @@ struct partials {
     int n_rows, n_ranks;
     int64_t n;
     struct rank_push push;
-    int first_row; /* with push: the first one that is computed */
+    int first_row; /* with push: n_rows rows from here on, of the rows that are shared out */
 };
 void launch_sum_partials(struct launch_list *list, const struct partials *p);
 

@@ -127,7 +127,8 @@ static inline bool is_shared(const struct fuse *f)
 }
 /* For the kernel behind attn_out, or the last one of the experts. */
 struct rank_push share_push(const struct fuse *f);
-/* The rows of h, which the GEMM of attn_out has stored, to their owners. */
+/* The rows of h, which the GEMM of attn_out has stored, to those of their owners that are other
+ * ranks. */
 void share_out(struct fuse *f, int i, const struct tensor *h);
 /* The first row behind this rank's own, which is computed first. */
 int share_first_row(const struct fuse *f);

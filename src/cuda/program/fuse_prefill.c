@@ -162,7 +162,7 @@ static void end_experts(struct fuse *f, const struct experts_args *a, int n_rows
 
     if (is_shared(f)) {
         p.push = share_push(f);
-        p.first_row = share_first_row(f) % n_rows;
+        p.first_row = share_first_row(f);
     }
     launch_sum_partials(f->list, &p);
     reads(f, f->op, &a->parts);

@@ -103,13 +103,14 @@ struct rank_push share_push(const struct fuse *f)
 
 void share_out(struct fuse *f, int i, const struct tensor *h)
 {
+    const int n_own = rank_share_rows(f->share, f->in->peers->rank); /* stay in h */
     const struct partials p = {.h = h->data,
                                .parts = h->data,
-                               .n_rows = f->n_rows,
+                               .n_rows = f->n_rows - n_own,
                                .n_ranks = 1,
                                .n = h->dim[1],
                                .push = share_push(f),
-                               .first_row = share_first_row(f) % f->n_rows};
+                               .first_row = share_first_row(f)};
 
     next_launch(f);
     launch_sum_partials(f->list, &p);
@@ -120,7 +121,7 @@ void share_out(struct fuse *f, int i, const struct tensor *h)
 
 int share_first_row(const struct fuse *f)
 {
-    return rank_share_first(f->share, f->in->peers->rank + 1);
+    return rank_share_first(f->share, f->in->peers->rank + 1) % f->n_rows;
 }
 
 struct operand share_operand(const struct fuse *f, enum rounding rounding)
