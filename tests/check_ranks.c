@@ -13,7 +13,12 @@
  *         on RANKS; prints the largest difference of logprobs between these
  *     check_ranks DEVICE SHAPE LAYERS RANKS time ROUNDS CONTEXT ROWS...
  *         prints the time of a step of so many decode rows at CONTEXT, or, of +ROWS, of so many
- *         prefill rows, on one rank and on RANKS in alternating runs
+ *         prefill rows in steps of 2,048 (+ROWS/STEP: of STEP), on one rank and on RANKS in
+ *         alternating runs
+ *     check_ranks DEVICE SHAPE LAYERS RANKS exchange ROWS...
+ *         prints the time of a sum over ranks of so many rows of the model's width alone, by pushes
+ *         and by NCCL; with CHECK_JSON=FILE also as JSON. A way that fails is left out, with its
+ *         reason
  *     check_ranks DEVICE SHAPE LAYERS RANKS faults N
  *         N times a rank is killed or stopped, in turns during decode and prefill steps: the others
  *         fail within FAULT_MS_MAX
@@ -21,6 +26,7 @@
  * Without arguments: the bits of osprey-nano on one and two CPU ranks. More ranks than GPUs share
  * them. SHAPE - is osprey-nano. In the environment: CHECK_QUICK for few sequences at once,
  * CHECK_RANK_EXCHANGE=nccl or peer as --rank-exchange, CHECK_EAGER for steps without CUDA graphs. */
+#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,7 +37,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "cuda/common/rank_exchange.h"
 #include "dist/host_exchange.h"
+#include "rank_figures.h"
 #include "steps.h"
 #include "store/mxfp4_layers.h"
 
@@ -41,7 +49,9 @@ enum {
     SEQS_MAX = 192,
     WARMUP = 5,
     STEPS_TIMED = 30,
-    ROWS_MAX = 2048,
+    ROWS_MAX = 2048, /* of a step that is timed, unless its argument says so */
+    ROWS_ASKED_MAX = 1 << 20,
+    SUMS_TIMED = 100,
     ROWS_MAX_CPU = 256, /* of a prefill step during faults */
     TIMES_MAX = 16,
     PROMPTS_MAX = 10,
@@ -84,6 +94,8 @@ struct shared {
     struct outcome outcomes[2][N_SEQ_COUNTS][TOKENS][SEQS_MAX]; /* of one rank; of several */
     float logits[2][PROMPTS_MAX][2][LOGITS_NOTED]; /* likewise; of whole prompts, and of pieces */
     double times_us[2][TIMES_MAX];                 /* the least of all rounds */
+    double sums_us[2][TIMES_MAX];                  /* of exchanges alone, by way_names */
+    int n_columns;                                 /* of these */
     _Atomic int n_steps, n_prefills;               /* of rank 0 */
 };
 
@@ -95,6 +107,7 @@ struct prompts {
 struct options {
     const char *device, *shape;
     const struct variant *variant;
+    const char *way; /* of the exchange; NULL: the device chooses */
     int n_layers, n_ranks, context, n_times;
     const char *times[TIMES_MAX];
     void *region;
@@ -139,11 +152,10 @@ static void open_model(struct rank *r, int n_rows, int n_seqs)
                               .mxfp4_layers = r->opt->variant->mxfp4_layers,
                               .kv_dtype = r->opt->variant->kv_dtype,
                               .exchange = r->exchange};
-    const char *way = getenv("CHECK_RANK_EXCHANGE");
-    const struct device_option option = {.name = "rank-exchange", .value = way};
+    const struct device_option option = {.name = "rank-exchange", .value = r->opt->way};
     struct device_info info;
 
-    if (way != NULL)
+    if (r->opt->way != NULL)
         o.device_options = (struct device_options){.n = 1, .list = &option};
     r->n_seqs = n_seqs;
     for (int g = 0; g < N_PAGE_GROUPS; g++)
@@ -397,16 +409,16 @@ static double time_decode(struct rank *r, int n)
     return (double)(clock_ns() - begin_ns) * 1e-3 / STEPS_TIMED;
 }
 
-/* A prompt of n rows in chunks; the last of three. */
-static double time_prefill(struct rank *r, int n)
+/* A prompt of n rows in steps of up to n_step; the last of three. */
+static double time_prefill(struct rank *r, int n, int n_step)
 {
     uint64_t begin_ns = 0, ticket = 0;
 
     for (int i = 0; i < 3; i++) {
         begin_ns = clock_ns();
         atomic_fetch_add(&r->opt->shared->n_prefills, r->rank == 0);
-        for (int first = 0; first < n; first += ROWS_MAX) {
-            const int end = first + ROWS_MAX < n ? first + ROWS_MAX : n;
+        for (int first = 0; first < n; first += n_step) {
+            const int end = first + n_step < n ? first + n_step : n;
             const uint64_t before = ticket;
 
             ticket = run(r, batch_of(r, 1, end, first, 0));
@@ -418,33 +430,74 @@ static double time_prefill(struct rank *r, int n)
     return (double)(clock_ns() - begin_ns) * 1e-3;
 }
 
-static void run_times(struct rank *r)
+static struct rows_timed rows_at(const struct options *opt, int i)
 {
-    double *out = r->opt->shared->times_us[r->n_ranks > 1];
-    int n_seqs = 1;
+    struct rows_timed rows;
+
+    if (!rows_timed_parse(&rows, opt->times[i], ROWS_MAX, ROWS_ASKED_MAX))
+        must(fail(OSP_EINVAL, "\"%s\": expected ROWS, +ROWS or +ROWS/STEP, from 1 to %d",
+                  opt->times[i], ROWS_ASKED_MAX));
+    return rows;
+}
+
+/* Opens the model for the largest of the steps. */
+static void open_for_times(struct rank *r)
+{
+    int n_seqs = 1, n_rows = ROWS_MAX;
 
     r->context = r->opt->context;
     for (int i = 0; i < r->opt->n_times; i++) {
-        int *const most = r->opt->times[i][0] == '+' ? &r->prompt : &n_seqs;
+        const struct rows_timed rows = rows_at(r->opt, i);
+        int *const most = rows.is_prefill ? &r->prompt : &n_seqs;
 
-        *most = atoi(r->opt->times[i]) > *most ? atoi(r->opt->times[i]) : *most;
+        *most = rows.n_rows > *most ? rows.n_rows : *most;
+        n_rows = rows.n_step > n_rows ? rows.n_step : n_rows;
     }
-    open_model(r, ROWS_MAX, n_seqs);
+    open_model(r, n_rows, n_seqs);
+}
+
+static void run_times(struct rank *r)
+{
+    double *out = r->opt->shared->times_us[r->n_ranks > 1];
+
+    open_for_times(r);
     fill_pages(r);
     for (int i = 0; i < r->opt->n_times; i++) {
-        const char *rows = r->opt->times[i];
-        double us;
+        const struct rows_timed rows = rows_at(r->opt, i);
+        const double us = rows.is_prefill ? time_prefill(r, rows.n_rows, rows.n_step)
+                                          : time_decode(r, rows.n_rows);
 
-        if (rows[0] != '+')
-            us = time_decode(r, atoi(rows));
-        else
-            us = time_prefill(r, atoi(rows));
-        print_stages(r, rows[0] != '+' ? WARMUP + STEPS_TIMED + 1 : 3);
+        print_stages(r, rows.is_prefill ? 3 : WARMUP + STEPS_TIMED + 1);
         if (r->rank == 0 && (out[i] == 0 || us < out[i]))
             out[i] = us;
         if (r->rank == 0)
-            printf("  %d ranks, rows %s: %.1f us\n", r->n_ranks, rows, us);
+            printf("  %d ranks, rows %s: %.1f us\n", r->n_ranks, r->opt->times[i], us);
         (void)fflush(stdout);
+    }
+}
+
+/* ---- the exchange alone ---- */
+
+static const char *const way_names[] = {"peer", "nccl"};
+enum { N_WAYS = sizeof(way_names) / sizeof(way_names[0]) };
+
+static void run_exchanges(struct rank *r)
+{
+    int way = 0, n_rows = 1;
+
+    while (strcmp(way_names[way], r->opt->way) != 0)
+        way++;
+    for (int i = 0; i < r->opt->n_times; i++)
+        n_rows = rows_at(r->opt, i).n_rows > n_rows ? rows_at(r->opt, i).n_rows : n_rows;
+    open_model(r, n_rows, 1);
+    r->opt->shared->n_columns = model_config(r->m)->width;
+    for (int i = 0; i < r->opt->n_times; i++) {
+        double us;
+
+        must(r->m->ops->exchange_time(r->m->be, rows_at(r->opt, i).n_rows,
+                                      model_config(r->m)->width, SUMS_TIMED, &us));
+        if (r->rank == 0)
+            r->opt->shared->sums_us[way][i] = us;
     }
 }
 
@@ -458,7 +511,7 @@ static void run_forever(struct rank *r)
     open_model(r, n_rows, 4);
     for (;;) {
         (void)time_decode(r, 1);
-        (void)time_prefill(r, n_rows);
+        (void)time_prefill(r, n_rows, ROWS_MAX);
     }
 }
 
@@ -658,6 +711,63 @@ static int check_times(const struct options *opt, int n_rounds)
     return 0;
 }
 
+/* The figures of all ways; returns their number. */
+static int list_figures(struct exchange_figure list[N_WAYS * TIMES_MAX], const struct options *opt)
+{
+    int n = 0;
+
+    for (int i = 0; i < opt->n_times; i++)
+        for (int way = 0; way < N_WAYS; way++) {
+            const int n_rows = rows_at(opt, i).n_rows;
+            const int64_t n_words = (int64_t)n_rows * opt->shared->n_columns;
+            const bool is_owned = rank_is_owned(n_words / RANK_WORDS, opt->n_ranks);
+            const double us = opt->shared->sums_us[way][i];
+
+            if (us > 0)
+                list[n++] = (struct exchange_figure){
+                    .by = way_names[way],
+                    .n_rows = n_rows,
+                    .bytes = n_words * 4,
+                    .us = us,
+                    .expected_us =
+                        way == 0 ? exchange_expected_us(n_words * 4, opt->n_ranks, is_owned) : 0};
+        }
+    return n;
+}
+
+static void write_figures(const char *path, const struct options *opt,
+                          const struct exchange_figure *list, int n)
+{
+    FILE *out = fopen(path, "we");
+
+    if (out == NULL)
+        must(fail(OSP_EIO, "%s cannot be written: %s", path, strerror(errno)));
+    exchange_figures_print(out, opt->n_ranks, opt->shared->n_columns, list, n);
+    if (fclose(out) != 0)
+        must(fail(OSP_EIO, "%s cannot be written: %s", path, strerror(errno)));
+}
+
+static int check_exchanges(struct options *opt)
+{
+    struct exchange_figure list[N_WAYS * TIMES_MAX];
+    int n;
+
+    for (int way = 0; way < N_WAYS; way++) {
+        opt->way = way_names[way];
+        if (run_group(opt, opt->n_ranks, run_exchanges) > 0)
+            printf("by %s: not measured\n", opt->way);
+    }
+    n = list_figures(list, opt);
+    printf("%d ranks, sums of rows of %d floats\n", opt->n_ranks, opt->shared->n_columns);
+    printf("  %6s %12s %-4s %10s %12s\n", "rows", "bytes", "by", "us", "expected, us");
+    for (int i = 0; i < n; i++)
+        printf("  %6d %12lld %-4s %10.2f %12.2f\n", list[i].n_rows, (long long)list[i].bytes,
+               list[i].by, list[i].us, list[i].expected_us);
+    if (getenv("CHECK_JSON") != NULL)
+        write_figures(getenv("CHECK_JSON"), opt, list, n);
+    return n == 0;
+}
+
 static bool ends_within(const pid_t pids[RANKS_MAX], int n_ranks, int but, int ms)
 {
     const uint64_t end_ns = clock_ns() + (uint64_t)ms * 1000000u;
@@ -765,6 +875,7 @@ int main(int argc, char **argv)
     opt = (struct options){.device = argv[1],
                            .shape = argv[2],
                            .variant = &VARIANTS[0],
+                           .way = getenv("CHECK_RANK_EXCHANGE"),
                            .n_layers = atoi(argv[3]),
                            .n_ranks = atoi(argv[4]),
                            .region = share(shm_region_bytes(RANKS_MAX)),
@@ -779,6 +890,11 @@ int main(int argc, char **argv)
         for (int i = 6; i < argc && opt.n_times < PROMPTS_MAX; i++)
             opt.times[opt.n_times++] = argv[i];
         return check_prompts(&opt) > 0;
+    }
+    if (argc > 6 && strcmp(argv[5], "exchange") == 0) {
+        for (int i = 6; i < argc && opt.n_times < TIMES_MAX; i++)
+            opt.times[opt.n_times++] = argv[i];
+        return check_exchanges(&opt) > 0;
     }
     if (argc > 6 && strcmp(argv[5], "faults") == 0)
         return check_faults(&opt, atoi(argv[6])) > 0;

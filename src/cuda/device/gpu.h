@@ -189,6 +189,10 @@ CHECKED enum osp_status gpu_collective(struct gpu *gpu, const struct collective 
 /* probe.c */
 CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);
 
+/* program/exchange_time.c: see exchange_time() of backend.h. */
+CHECKED enum osp_status gpu_exchange_time(struct gpu *gpu, int n_rows, int n_columns, int n_sums,
+                                          double *us);
+
 /* links.c */
 CHECKED enum osp_status gpu_links(struct device_link *out, int n_max, int *n_devices, int *n);
 
