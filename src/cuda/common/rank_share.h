@@ -28,6 +28,7 @@ extern "C" {
 enum {
     RANK_SHARE_ROWS_MIN = 128, /* of a step; each of up to 8 ranks has a row from 57 on */
     RANK_SHARE_WIDTH_MAX = 3072,
+    RANK_SHARE_ACTIVE_MAX = 32, /* experts of a row: a lane of a warp sends each */
     RANK_FLAG_BYTES = 16
 };
 

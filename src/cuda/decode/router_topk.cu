@@ -93,6 +93,8 @@ void launch_topk(struct launch_list *list, const struct router_args *a, int n_ro
                             *a, n_rows, n_live);
 }
 
+static_assert((int)RANK_SHARE_ACTIVE_MAX == WARP_LANES, "an expert for each lane");
+
 /* Lane i sends the id and the gate of expert i. */
 static __device__ __forceinline__ void push_experts(const struct shared_topk &t, int row)
 {

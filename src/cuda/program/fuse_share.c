@@ -57,7 +57,8 @@ static bool is_layer(const struct fuse *f, int i)
     op_args(f, i + 2, &router);
     op_args(f, i + 3, &experts);
     return is_residual_of(f, i + 1, &out.attn_out.h, r->y.id) && e->y.id == r->y.id &&
-           e->ids.id == r->ids.id && e->gates.id == r->gates.id && !is_tapped(f, &r->ids) &&
+           e->ids.id == r->ids.id && e->gates.id == r->gates.id &&
+           r->ids.dim[1] <= RANK_SHARE_ACTIVE_MAX && !is_tapped(f, &r->ids) &&
            !is_tapped(f, &r->gates) && !is_tapped(f, &r->router_logits) &&
            is_residual_of(f, i + 4, &e->h, r->y.id) && is_qkv_of(f, i + 5, r->y.id) &&
            is_gemm(f, STAGE_attn_out, &out.attn_out.wo) && is_gemm(f, STAGE_router, &r->wr) &&
