@@ -5,25 +5,6 @@
 #include "cuda/common/rank_share.h"
 #include "cuda/common/rank_vector.cuh"
 
-/* Where this rank's part of a row of n numbers goes: to its owner, or to the row of h. */
-static __device__ __forceinline__ float *pushed_row(const struct rank_push &push, float *h, int row,
-                                                    int64_t n)
-{
-    const struct rank_peers &p = *push.peers;
-    const int owner = rank_share_owner(push.share, row);
-
-    if (owner == p.rank)
-        return h + row * n;
-    return (float *)(p.windows[owner] + rank_slot_at(p, push.index)) +
-           rank_share_place(push.share, p.rank, row) * n;
-}
-
-/* -0 has the bits of RANK_EMPTY; the sum with 0 is +0 then, and else the number. */
-static __device__ __forceinline__ float4 without_empty(float4 v)
-{
-    return make_float4(v.x + 0.0f, v.y + 0.0f, v.z + 0.0f, v.w + 0.0f);
-}
-
 /* All threads of all blocks, n_blocks, call it behind their stores to other ranks' windows. The
  * last block tells the others, and returns when all of them have told it the same. No rank tells a
  * later number before: for the next such exchange it needs parts of rows from all ranks, which they

@@ -96,21 +96,16 @@ static inline struct rank_gather rank_gather_at(int64_t window_bytes, int64_t n_
     return g;
 }
 
-/* For a kernel that has all rows of a sum and pushes each to its owner. It runs behind the
- * exchange before, as every kernel of the same stream does. */
-struct rank_push {
-    const struct rank_peers *peers; /* device memory; NULL: nothing is pushed */
-    struct rank_share share;
-    int32_t index; /* of the exchange in its step */
-};
-
-/* The residual and the norm of this rank's rows, whose sums the others push; then the normed rows
- * go to all, as an operand of 16 bits. */
+/* A kernel that pushes this rank's parts of the rows to their owners; takes those of its own rows
+ * from the others, and does their residual and their norm; and pushes the normed rows to all, as an
+ * operand of 16 bits. */
 struct shared_rmsnorm {
     struct rank_peers peers;
     struct rank_gather gather;
     struct rank_share share;
-    struct residual_rmsnorm_args a; /* this rank's rows of x, y and h are touched */
+    const float *parts; /* (n_rows, n_parts, C): a row's part is their sum, in order */
+    int32_t n_parts;
+    struct residual_rmsnorm_args a; /* this rank's rows of x and y are touched; h is not used */
     void *operand;                  /* this rank's gathered rows */
     int64_t n_operand_rows;         /* operand_rows(share.n_rows) */
     int32_t index;                  /* of the exchange in its step */

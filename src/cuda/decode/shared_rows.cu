@@ -1,10 +1,17 @@
-/* Rows that ranks share out (common/rank_share.h): the residual and the norm of this rank's rows,
- * and the gather of rows of x from their owners.
+/* Rows that ranks share out (common/rank_share.h): their sums, residual and norm, and the gather of
+ * rows of x from their owners.
  *
- * One block per row. It polls the parts of the other ranks where they push them, a number per
- * thread and 256 columns, so that the norm has the order of rows.cu, and the same bits. The normed
- * row goes through shared memory, because a piece of an operand has columns 8 apart. Bound by the
- * link: 6 bytes a column and row leave or arrive, beside 28 of memory. */
+ * One block per row. The first blocks push this rank's parts of rows to other ranks. Then blocks
+ * that push and blocks that norm one of this rank's rows alternate, so that the link works while
+ * rows are normed. A block that norms polls the parts of the other ranks where they push them, a
+ * number per thread and 256 columns, so that the norm has the order of rows.cu, and the same bits.
+ * The normed row goes through shared memory, because a piece of an operand has columns 8 apart.
+ *
+ * GPUs start blocks in the order of their numbers, and a part is pushed by a block whose number is
+ * lower than that of the block which waits for it, on another rank. Blocks that push do not wait.
+ * So no rank waits for a block that cannot start.
+ *
+ * Bound by the link: 6 bytes a column and row leave or arrive, beside 28 of memory. */
 #include "cuda/common/mma.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/rank_add.cuh"
@@ -12,11 +19,95 @@
 #include "cuda/decode/partial_norm.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 
-enum { PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES, GATHER_THREADS = 256 };
+enum {
+    PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES,
+    GATHER_THREADS = 256,
+    LEAD_BLOCKS = 256 /* that push before the first one that waits: rows for some 8 us of a link */
+};
 static_assert((int)RANK_SHARE_WIDTH_MAX == NORM_PER_THREAD * (int)NORM_THREADS,
               "a row is in the registers of a block");
 
+/* ---- the rows of blocks ---- */
+
+/* Rows of each other rank that are pushed before the first block that waits. */
+static inline HOST_DEVICE int lead_rows(struct rank_share s, int n_ranks)
+{
+    const int n = LEAD_BLOCKS / (n_ranks - 1);
+
+    return n < s.part ? n : s.part;
+}
+
+/* A row of the rank that owns it; -1: this block has none. */
+struct owned_row {
+    int owner, row;
+};
+
+/* Behind the lead, groups of blocks: one for a row of each other rank, and one for an own row. */
+static __device__ __forceinline__ struct owned_row row_of_block(struct rank_share s,
+                                                                const struct rank_peers &p)
+{
+    const int n_others = p.n_ranks - 1, lead = lead_rows(s, p.n_ranks);
+    const int behind = (int)blockIdx.x - lead * n_others;
+    const int group = behind < 0 ? (int)blockIdx.x / n_others : behind / p.n_ranks;
+    const int k = behind < 0 ? (int)blockIdx.x % n_others : behind % p.n_ranks;
+    const int owner = rank_behind(p.rank, k < n_others ? k + 1 : 0, p.n_ranks);
+    const int i = behind >= 0 && k < n_others ? lead + group : group;
+
+    return {owner, i < rank_share_rows(s, owner) ? rank_share_first(s, owner) + i : -1};
+}
+
+static unsigned blocks_of(struct rank_share s, int n_ranks)
+{
+    return (unsigned)(lead_rows(s, n_ranks) * (n_ranks - 1) + s.part * n_ranks);
+}
+
 /* ---- sums ---- */
+
+static __device__ __forceinline__ uint4 sum_of_parts(const float4 *from, int n_parts,
+                                                     int64_t stride)
+{
+    float4 sum = __ldcg(from);
+
+#pragma unroll 3
+    for (int i = 1; i < n_parts; i++) {
+        const float4 v = __ldcg(from + i * stride);
+
+        sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+    }
+    return make_uint4(__float_as_uint(sum.x), __float_as_uint(sum.y), __float_as_uint(sum.z),
+                      __float_as_uint(sum.w));
+}
+
+/* This rank's part of a row, to the row's owner. */
+static __device__ __forceinline__ void push_part(const struct shared_rmsnorm &s,
+                                                 struct owned_row row, int n)
+{
+    const struct rank_peers &p = s.peers;
+    const int64_t n_vectors = n / RANK_WORDS;
+    const float4 *const from = (const float4 *)s.parts + row.row * s.n_parts * n_vectors;
+    uint4 *const to = (uint4 *)(p.windows[row.owner] + rank_slot_at(p, s.index)) +
+                      rank_share_place(s.share, p.rank, row.row) * n_vectors;
+
+    for (int64_t i = threadIdx.x; i < n_vectors; i += NORM_THREADS)
+        push(to + i, sendable_of(sum_of_parts(from + i, s.n_parts, n_vectors)));
+}
+
+static __device__ __forceinline__ struct norm_regs own_part(const struct shared_rmsnorm &s, int row,
+                                                            int n)
+{
+    const float *const from = s.parts + (int64_t)row * s.n_parts * n;
+    struct norm_regs sum = norm_load(from, n);
+
+#pragma unroll 1
+    for (int k = 1; k < s.n_parts; k++) {
+        const struct norm_regs part = norm_load(from + (int64_t)k * n, n);
+
+#pragma unroll
+        for (int i = 0; i < NORM_PER_THREAD; i++)
+            sum.at[i] += part.at[i];
+    }
+    return sum;
+}
 
 static __device__ __forceinline__ uint32_t poll_word(const float *from)
 {
@@ -60,7 +151,7 @@ static __device__ __forceinline__ void take_row(struct norm_regs *out, float *fr
     }
 }
 
-/* The sum of all ranks' parts of a row of h, in the order of ranks. */
+/* The sum of all ranks' parts of a row, in the order of ranks. */
 static __device__ __forceinline__ struct norm_regs sum_of_row(const struct shared_rmsnorm &s,
                                                               int row, int n)
 {
@@ -74,7 +165,7 @@ static __device__ __forceinline__ struct norm_regs sum_of_row(const struct share
         struct norm_regs part;
 
         if (r == p.rank)
-            part = norm_load((const float *)s.a.h.data + (int64_t)row * n, n);
+            part = own_part(s, row, n);
         else
             take_row(&part, parts + rank_share_place(s.share, r, row) * n, n, p, r, &wait);
 #pragma unroll
@@ -118,23 +209,19 @@ static __device__ __forceinline__ void push_normed(const struct shared_rmsnorm &
     }
 }
 
-static __global__ void __launch_bounds__(NORM_THREADS, 3)
-    shared_rmsnorm_kernel(const __grid_constant__ struct shared_rmsnorm s)
+/* The residual and the norm of a row of this rank. */
+static __device__ __forceinline__ void norm_row(const struct shared_rmsnorm &s, int64_t row, int n)
 {
     __shared__ float row_of[RANK_SHARE_WIDTH_MAX];
     __shared__ float smem[NORM_THREADS / WARP_LANES];
     __shared__ struct squares scratch[NORM_SPLITS];
-    const int n = (int)s.a.x.dim[1], n_padded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
-    const int64_t row = rank_share_first(s.share, s.peers.rank) + (int)blockIdx.x;
+    const int n_padded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
     float *const x = (float *)s.a.x.data + row * n, *const y = (float *)s.a.y.data + row * n;
-    struct norm_regs regs, sum, weights;
+    const struct norm_regs sum = sum_of_row(s, (int)row, n);
+    struct norm_regs regs = norm_load(x, n);
+    const struct norm_regs weights = weights_load(&s.a.norm, 0, n); /* late, for few registers */
     float factor;
 
-    pdl_launch_dependents();
-    pdl_wait();
-    sum = sum_of_row(s, (int)row, n);
-    regs = norm_load(x, n);
-    weights = weights_load(&s.a.norm, 0, n); /* not earlier, for the sake of registers */
 #pragma unroll
     for (int i = 0; i < NORM_PER_THREAD; i++)
         regs.at[i] += sum.at[i];
@@ -155,16 +242,33 @@ static __global__ void __launch_bounds__(NORM_THREADS, 3)
     }
     __syncthreads();
     push_normed(s, row_of, (int)row, n);
+}
+
+static __global__ void __launch_bounds__(NORM_THREADS, 3)
+    shared_rmsnorm_kernel(const __grid_constant__ struct shared_rmsnorm s)
+{
+    const struct owned_row row = row_of_block(s.share, s.peers);
+    const int n = (int)s.a.x.dim[1];
+
+    pdl_launch_dependents();
+    pdl_wait();
+    if (row.row < 0)
+        return;
+    if (row.owner != s.peers.rank) {
+        push_part(s, row, n);
+        return;
+    }
+    norm_row(s, row.row, n);
     if (s.is_last)
-        announce(s.peers, s.gather, s.index, gridDim.x);
+        announce(s.peers, s.gather, s.index, (unsigned)rank_share_rows(s.share, s.peers.rank));
     else
         __threadfence_system(); /* a later kernel announces these rows, too */
 }
 
 void launch_shared_rmsnorm(struct launch_list *list, const struct shared_rmsnorm *s)
 {
-    add_dependent<shared_rmsnorm_kernel>(list, (unsigned)rank_share_rows(s->share, s->peers.rank),
-                                         NORM_THREADS, 0, *s);
+    add_dependent<shared_rmsnorm_kernel>(list, blocks_of(s->share, s->peers.n_ranks), NORM_THREADS,
+                                         0, *s);
 }
 
 /* ---- rows of x, from their owners ---- */

@@ -6,7 +6,6 @@
 
 #include "cuda/launch/launch.h"
 #include "cuda/common/operand.h"
-#include "cuda/common/rank_share.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -103,15 +102,12 @@ void launch_expert_lists(struct launch_list *list, const struct expert_lists *ou
                          const int32_t *ids, const float *gates, int n_entries, int n_experts,
                          int n_tile_tokens);
 
-/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats. Unless push.peers is NULL,
- * a row goes to the rank that owns it, n being a multiple of 4. With one part, it may be h. */
+/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats. */
 struct partials {
     float *h;
     const float *parts;
     int n_rows, n_ranks;
     int64_t n;
-    struct rank_push push;
-    int first_row; /* with push: n_rows rows from here on, of the rows that are shared out */
 };
 void launch_sum_partials(struct launch_list *list, const struct partials *p);
 

@@ -47,9 +47,11 @@ struct fuse {
     int router_residual; /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
     bool is_shared;      /* ranks share out the rows of all ops before the tail */
     struct rank_share share;
-    int sums_index;   /* the exchange that brings shared rows of h; -1: h is whole, or not there */
-    int gathered;     /* id of the tensor of which `gathered` has the prefill rows; 0: none */
-    bool is_x_shared; /* a rank has its own rows of x only */
+    int sums_index;      /* the exchange of shared rows that the residual does; -1: h is whole */
+    struct tensor parts; /* (n_rows * n_parts, C): this rank's parts of the sums of these rows */
+    int n_parts;
+    int gathered;           /* id of the tensor of which `gathered` has the prefill rows; 0: none */
+    bool is_x_shared;       /* a rank has its own rows of x only */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
     struct tensor tail_att; /* the attention rows of the tail */
     int first;              /* touches are noted for launches from this one to the last */
@@ -125,14 +127,9 @@ static inline bool is_shared(const struct fuse *f)
 {
     return f->is_shared && !f->is_tail;
 }
-/* For the kernel behind attn_out, or the last one of the experts. */
-struct rank_push share_push(const struct fuse *f);
-/* The rows of h, which the GEMM of attn_out has stored, to those of their owners that are other
- * ranks. */
-void share_out(struct fuse *f, int i, const struct tensor *h);
-/* The first row behind this rank's own, which is computed first. */
-int share_first_row(const struct fuse *f);
-/* The residual of this rank's rows, if their sums are on the way (f->sums_index). */
+/* Of the sums of the current op, which the residual pushes: each row has n_parts rows here. */
+void share_parts(struct fuse *f, const struct tensor *parts, int n_parts);
+/* The exchange of shared rows, and the residual of this rank's. */
 int share_residual(struct fuse *f, int i, const struct residual_rmsnorm_args *a, bool is_partial);
 int share_router(struct fuse *f, int i, const struct router_args *a);
 /* The rows of all ranks as an operand; ids and gates. */

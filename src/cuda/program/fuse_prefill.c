@@ -154,15 +154,15 @@ static void touch_down(struct fuse *f, const struct experts_args *a)
 
 static void end_experts(struct fuse *f, const struct experts_args *a, int n_rows)
 {
-    struct partials p = {.h = a->h.data,
-                         .parts = a->parts.data,
-                         .n_rows = n_rows,
-                         .n_ranks = (int)a->ids.dim[1],
-                         .n = a->h.dim[1]};
+    const struct partials p = {.h = a->h.data,
+                               .parts = a->parts.data,
+                               .n_rows = n_rows,
+                               .n_ranks = (int)a->ids.dim[1],
+                               .n = a->h.dim[1]};
 
     if (is_shared(f)) {
-        p.push = share_push(f);
-        p.first_row = share_first_row(f);
+        share_parts(f, &a->parts, p.n_ranks);
+        return;
     }
     launch_sum_partials(f->list, &p);
     reads(f, f->op, &a->parts);

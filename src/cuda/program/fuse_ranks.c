@@ -172,7 +172,7 @@ void exchange_out(struct fuse *f, int i, const struct attn_out_args *a)
     if (n_words > 0)
         exchange_words(f, i, a, n_words);
     if (is_shared(f))
-        share_out(f, i, &a->h);
+        share_parts(f, &a->h, 1);
     rest.data = (float *)rest.data + n_words * rest.dim[1];
     f->n_rows = n_all - n_words;
     exchange_sums(f, i, &rest, 0, NULL);

@@ -96,33 +96,10 @@ void share_begin(struct fuse *f)
 
 /* ---- launches ---- */
 
-struct rank_push share_push(const struct fuse *f)
+void share_parts(struct fuse *f, const struct tensor *parts, int n_parts)
 {
-    return (struct rank_push){
-        .peers = f->in->peers->on_device, .share = f->share, .index = f->list->n_exchanges};
-}
-
-void share_out(struct fuse *f, int i, const struct tensor *h)
-{
-    const int n_own = rank_share_rows(f->share, f->in->peers->rank); /* stay in h */
-    const struct partials p = {.h = h->data,
-                               .parts = h->data,
-                               .n_rows = f->n_rows - n_own,
-                               .n_ranks = 1,
-                               .n = h->dim[1],
-                               .push = share_push(f),
-                               .first_row = share_first_row(f)};
-
-    next_launch(f);
-    launch_sum_partials(f->list, &p);
-    reads(f, i, h);
-    writes(f, i, h);
-    set_op(f, i);
-}
-
-int share_first_row(const struct fuse *f)
-{
-    return rank_share_first(f->share, f->in->peers->rank + 1) % f->n_rows;
+    f->parts = *parts;
+    f->n_parts = n_parts;
 }
 
 struct operand share_operand(const struct fuse *f, enum rounding rounding)
@@ -160,6 +137,8 @@ int share_residual(struct fuse *f, int i, const struct residual_rmsnorm_args *a,
     const struct shared_rmsnorm s = {.peers = *f->in->peers,
                                      .gather = *f->in->gather,
                                      .share = f->share,
+                                     .parts = f->parts.data,
+                                     .n_parts = f->n_parts,
                                      .a = *a,
                                      .operand = workspace(f, WORKSPACE_gathered),
                                      .n_operand_rows = operand_rows(f->n_rows),
@@ -170,7 +149,7 @@ int share_residual(struct fuse *f, int i, const struct residual_rmsnorm_args *a,
                                      .is_last = !has_router};
 
     launch_shared_rmsnorm(f->list, &s);
-    reads(f, i, &a->h);
+    reads(f, i, &f->parts);
     reads(f, i, &a->x);
     reads_early(f, &a->norm);
     writes(f, i, &a->x);
