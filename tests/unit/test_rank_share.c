@@ -57,6 +57,43 @@ static void test_places(void **state)
         }
 }
 
+/* On every rank there is one block for each row, and a part is pushed by a block with a lower number
+ * than the owner's block for the row, which waits for it. */
+static void check_blocks(struct rank_share s, int n)
+{
+    static int numbers[RANK_PEERS_MAX][ROWS_TESTED];
+
+    for (int rank = 0; rank < n; rank++) {
+        int n_found = 0;
+
+        for (int row = 0; row < s.n_rows; row++)
+            numbers[rank][row] = -1;
+        for (int block = 0; block < rank_share_blocks(s, n); block++) {
+            const struct owned_row at = rank_share_block(s, n, rank, block);
+
+            if (at.row < 0)
+                continue;
+            assert_int_equal(at.owner, rank_share_owner(s, at.row));
+            assert_int_equal(numbers[rank][at.row], -1);
+            numbers[rank][at.row] = block;
+            n_found++;
+        }
+        assert_int_equal(n_found, s.n_rows);
+    }
+    for (int rank = 0; rank < n; rank++)
+        for (int row = 0; row < s.n_rows; row++)
+            if (rank_share_owner(s, row) != rank)
+                assert_true(numbers[rank][row] < numbers[rank_share_owner(s, row)][row]);
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= RANK_PEERS_MAX; n++)
+        for (int n_rows = RANK_SHARE_ROWS_MIN; n_rows < ROWS_TESTED; n_rows += 7)
+            check_blocks(rank_share_of(n_rows, n), n);
+}
+
 static void test_gathered(void **state)
 {
     (void)state;
@@ -78,4 +115,4 @@ static void test_gathered(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_owners), cmocka_unit_test(test_places),
-          cmocka_unit_test(test_gathered))
+          cmocka_unit_test(test_blocks), cmocka_unit_test(test_gathered))

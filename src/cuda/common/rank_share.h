@@ -65,6 +65,51 @@ static inline HOST_DEVICE int64_t rank_share_place(struct rank_share s, int from
     return (int64_t)from * s.part + row % s.part;
 }
 
+/* ---- blocks of the kernel that exchanges the sums ---- */
+
+/* The first blocks push parts of rows to other ranks. Then blocks that push and blocks that wait
+ * for parts alternate, so that the link works meanwhile.
+ *
+ * GPUs start blocks in the order of their numbers. A part is pushed by a block with a lower number
+ * than that of the block, of another rank, which waits for it, and blocks that push do not wait. So
+ * no rank waits for a block that cannot start. */
+enum { RANK_SHARE_LEAD = 256 }; /* blocks that push before the first that waits: 8 us of a link */
+
+/* Rows of each other rank that are pushed first. */
+static inline HOST_DEVICE int rank_share_lead(struct rank_share s, int n_ranks)
+{
+    const int n = RANK_SHARE_LEAD / (n_ranks - 1);
+
+    return n < s.part ? n : s.part;
+}
+
+static inline HOST_DEVICE int rank_share_blocks(struct rank_share s, int n_ranks)
+{
+    return rank_share_lead(s, n_ranks) * (n_ranks - 1) + s.part * n_ranks;
+}
+
+/* A row and the rank that owns it; row -1: the block has none. */
+struct owned_row {
+    int owner, row;
+};
+
+/* Of a block of a rank: a row of its own waits, others are pushed. Behind the lead, n_ranks blocks
+ * in a row have a row of each other rank and one of this rank. */
+static inline HOST_DEVICE struct owned_row rank_share_block(struct rank_share s, int n_ranks,
+                                                            int rank, int block)
+{
+    const int n_others = n_ranks - 1, lead = rank_share_lead(s, n_ranks);
+    const int behind = block - lead * n_others;
+    const int group = behind < 0 ? block / n_others : behind / n_ranks;
+    const int k = behind < 0 ? block % n_others : behind % n_ranks;
+    const int i = behind >= 0 && k < n_others ? lead + group : group; /* of the owner's rows */
+    struct owned_row out;
+
+    out.owner = (k < n_others ? rank + 1 + k : rank) % n_ranks;
+    out.row = i < rank_share_rows(s, out.owner) ? rank_share_first(s, out.owner) + i : -1;
+    return out;
+}
+
 /* What all ranks gather, as offsets in their windows. */
 struct rank_gather {
     int64_t operand_at;       /* the rows: operand_rows(n_rows_max) of one 16-bit term */

@@ -1,15 +1,10 @@
 /* Rows that ranks share out (common/rank_share.h): their sums, residual and norm, and the gather of
  * rows of x from their owners.
  *
- * One block per row. The first blocks push this rank's parts of rows to other ranks. Then blocks
- * that push and blocks that norm one of this rank's rows alternate, so that the link works while
- * rows are normed. A block that norms polls the parts of the other ranks where they push them, a
- * number per thread and 256 columns, so that the norm has the order of rows.cu, and the same bits.
- * The normed row goes through shared memory, because a piece of an operand has columns 8 apart.
- *
- * GPUs start blocks in the order of their numbers, and a part is pushed by a block whose number is
- * lower than that of the block which waits for it, on another rank. Blocks that push do not wait.
- * So no rank waits for a block that cannot start.
+ * One block per row: it pushes this rank's part of a row of another rank, or norms one of its own.
+ * A block that norms polls the parts of the other ranks where they push them, a number per thread
+ * and 256 columns, so that the norm has the order of rows.cu, and the same bits. The normed row
+ * goes through shared memory, because a piece of an operand has columns 8 apart.
  *
  * Bound by the link: 6 bytes a column and row leave or arrive, beside 28 of memory. */
 #include "cuda/common/mma.cuh"
@@ -19,47 +14,9 @@
 #include "cuda/decode/partial_norm.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 
-enum {
-    PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES,
-    GATHER_THREADS = 256,
-    LEAD_BLOCKS = 256 /* that push before the first one that waits: rows for some 8 us of a link */
-};
+enum { PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES, GATHER_THREADS = 256 };
 static_assert((int)RANK_SHARE_WIDTH_MAX == NORM_PER_THREAD * (int)NORM_THREADS,
               "a row is in the registers of a block");
-
-/* ---- the rows of blocks ---- */
-
-/* Rows of each other rank that are pushed before the first block that waits. */
-static inline HOST_DEVICE int lead_rows(struct rank_share s, int n_ranks)
-{
-    const int n = LEAD_BLOCKS / (n_ranks - 1);
-
-    return n < s.part ? n : s.part;
-}
-
-/* A row of the rank that owns it; -1: this block has none. */
-struct owned_row {
-    int owner, row;
-};
-
-/* Behind the lead, groups of blocks: one for a row of each other rank, and one for an own row. */
-static __device__ __forceinline__ struct owned_row row_of_block(struct rank_share s,
-                                                                const struct rank_peers &p)
-{
-    const int n_others = p.n_ranks - 1, lead = lead_rows(s, p.n_ranks);
-    const int behind = (int)blockIdx.x - lead * n_others;
-    const int group = behind < 0 ? (int)blockIdx.x / n_others : behind / p.n_ranks;
-    const int k = behind < 0 ? (int)blockIdx.x % n_others : behind % p.n_ranks;
-    const int owner = rank_behind(p.rank, k < n_others ? k + 1 : 0, p.n_ranks);
-    const int i = behind >= 0 && k < n_others ? lead + group : group;
-
-    return {owner, i < rank_share_rows(s, owner) ? rank_share_first(s, owner) + i : -1};
-}
-
-static unsigned blocks_of(struct rank_share s, int n_ranks)
-{
-    return (unsigned)(lead_rows(s, n_ranks) * (n_ranks - 1) + s.part * n_ranks);
-}
 
 /* ---- sums ---- */
 
@@ -247,7 +204,8 @@ static __device__ __forceinline__ void norm_row(const struct shared_rmsnorm &s, 
 static __global__ void __launch_bounds__(NORM_THREADS, 3)
     shared_rmsnorm_kernel(const __grid_constant__ struct shared_rmsnorm s)
 {
-    const struct owned_row row = row_of_block(s.share, s.peers);
+    const struct owned_row row =
+        rank_share_block(s.share, s.peers.n_ranks, s.peers.rank, (int)blockIdx.x);
     const int n = (int)s.a.x.dim[1];
 
     pdl_launch_dependents();
@@ -267,8 +225,8 @@ static __global__ void __launch_bounds__(NORM_THREADS, 3)
 
 void launch_shared_rmsnorm(struct launch_list *list, const struct shared_rmsnorm *s)
 {
-    add_dependent<shared_rmsnorm_kernel>(list, blocks_of(s->share, s->peers.n_ranks), NORM_THREADS,
-                                         0, *s);
+    add_dependent<shared_rmsnorm_kernel>(
+        list, (unsigned)rank_share_blocks(s->share, s->peers.n_ranks), NORM_THREADS, 0, *s);
 }
 
 /* ---- rows of x, from their owners ---- */
