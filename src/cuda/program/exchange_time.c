@@ -33,7 +33,7 @@ static void list_sums(struct exchange_run *t, int n_sums)
         for (int i = op == OP_TIMED ? n_sums : SUMS_UNTIMED; i > 0; i--)
             exchange_sums(&f, op, &t->h, 0, NULL);
     for (int i = 0; i < t->list.n; i++)
-        t->list.launches[i].stage = ops[t->list.launches[i].op].stage;
+        t->list.launches[i].stage = (int)ops[t->list.launches[i].op].stage;
 }
 
 static enum osp_status run_open(struct exchange_run *t, int n_rows, int n_columns, int n_sums)
