@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "engine/memory/memory_plan.h"
 #include "engine/route/router.h"
 #include "engine/sched/sched.h"
 
@@ -323,15 +324,13 @@ static struct {
 static struct sched_limits limits_of_replica(void)
 {
     struct sched_limits l = {.n_seqs_max = options.seqs,
-                             .n_batch_tokens_max =
-                                 options.seqs * 16 > 2048 ? options.seqs * 16 : 2048,
+                             .n_batch_tokens_max = memory_batch_tokens(options.seqs, true),
                              .context_tokens_max = 131072,
                              .window_tokens = WINDOW_TOKENS,
                              .bypass_max = BYPASS_MAX_DEFAULT,
                              .message_end_ids = {END_TOKEN},
                              .n_message_end_ids = 1};
 
-    l.n_batch_tokens_max = l.n_batch_tokens_max > 8192 ? 8192 : l.n_batch_tokens_max;
     l.n_pages[GROUP_FULL] = options.pages;
     l.n_pages[GROUP_WINDOW] = options.pages / 4;
     return l;

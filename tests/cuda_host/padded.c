@@ -78,9 +78,11 @@ void test_not_padded(void **state)
 enum { CHURN_SEQS_MAX = 512, CHURN_STEPS = 4000, CONTEXT_MAX = 4096 };
 
 /* Sequences that end give their place to new ones, which have no row in the next one to four steps:
- * their prompts are computed. */
+ * their prompts are computed. One sequence at a time, on average, needs the kernels of special
+ * samples, so that steps with and without them alternate. */
 struct churn {
     int position[CHURN_SEQS_MAX], end[CHURN_SEQS_MAX], waits[CHURN_SEQS_MAX];
+    bool is_special[CHURN_SEQS_MAX]; /* its samples need more than temperature sampling */
     uint64_t n_drawn;
 };
 
@@ -99,9 +101,11 @@ static void churn_step(struct churn *c, struct batch *b, int n_seqs)
             c->position[i] = draw(c, 50, 2000);
             c->end[i] = c->position[i] + draw(c, 20, CONTEXT_MAX - 2000);
             c->waits[i] = draw(c, 1, 4);
+            c->is_special[i] = draw(c, 1, n_seqs) == 1;
         }
         if (c->waits[i]-- > 0)
             continue;
+        ((struct batch_sample *)(uintptr_t)BATCH_SAMPLES(b))[n].n_top = c->is_special[i];
         ((int32_t *)(uintptr_t)BATCH_POSITIONS(b))[n++] = c->position[i]++;
     }
     b->n_rows = b->n_seqs = b->n_samples = n;

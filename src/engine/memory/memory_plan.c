@@ -71,7 +71,7 @@ out:
 
 /* On a GPU with many requests prefill uses fewer, larger steps: a prefill chunk delays every decode
  * request by one step. */
-static int batch_default(int n_seqs_max, bool is_gpu)
+int memory_batch_tokens(int n_seqs_max, bool is_gpu)
 {
     const int n = n_seqs_max * BATCH_TOKENS_SEQ;
 
@@ -89,7 +89,7 @@ static void choose_batch(struct memory_plan *p, const struct memory_request *w)
     if (p->n_seqs_max == 0)
         p->n_seqs_max = SEQS_DEFAULT;
     if (p->n_batch_tokens_max == 0)
-        p->n_batch_tokens_max = batch_default(p->n_seqs_max, w->is_gpu);
+        p->n_batch_tokens_max = memory_batch_tokens(p->n_seqs_max, w->is_gpu);
     if (p->n_seqs_max > p->n_batch_tokens_max && w->n_seqs_max == 0)
         p->n_seqs_max = p->n_batch_tokens_max;
     if (p->n_batch_tokens_max < p->n_seqs_max)

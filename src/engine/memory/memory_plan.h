@@ -54,6 +54,9 @@ int64_t device_share_bytes(const struct device_memory *m, double share, int64_t 
 enum { DRAFT_KEPT_MAX = 32 }; /* of one: some guesses are made before they are full */
 int memory_draft_states(int n_seqs_max);
 
+/* Rows of a step, unless an option sets them. */
+int memory_batch_tokens(int n_seqs_max, bool is_gpu);
+
 /* Host memory for swapped requests, unless an option sets it. */
 int64_t memory_swap_bytes(int64_t kv_cache_bytes);
 
