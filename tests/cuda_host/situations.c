@@ -38,6 +38,7 @@ enum osp_status make_list(struct launch_list *list, struct step_counts *counts,
                             .n_samples_max = SYMBOLIC_SAMPLES_MAX,
                             .workspaces = &s->workspaces,
                             .peers = &s->peers,
+                            .gather = s->is_gathered ? NULL : &s->gather,
                             .is_gathered = s->is_gathered,
                             .n_experts_read = s->n_experts_read,
                             .expert_grids = s->expert_grids};

@@ -324,6 +324,8 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
         s->peers = (struct rank_peers){.rank = spec->rank,
                                        .n_ranks = spec->n_ranks,
                                        .on_device = (const struct rank_peers *)PEERS};
+    s->gather = rank_gather_at(0, SYMBOLIC_ROWS_MAX, shape_of(spec).width, shape_of(spec).active,
+                               s->model.shard.n_ranks);
     if (spec->is_gathered)
         s->peers.windows[spec->rank] = (char *)WINDOW;
     s->is_gathered = spec->is_gathered;

@@ -33,6 +33,7 @@ struct symbolic {
     uint64_t *n_experts_read;
     const float *expert_grids;
     struct rank_peers peers;
+    struct rank_gather gather;
     bool is_gathered;
     uintptr_t next; /* address of the next tensor */
 };

@@ -98,6 +98,8 @@ int fuse_residual(struct fuse *f, int i)
     op_args(f, i, &args);
     f->rounded = 0;
     f->factors_of = -1;
+    if (f->sums_index >= 0)
+        return share_residual(f, i, a, factors_of(f, i, a, is_behind_out(f, i)) != NULL);
     if (f->in->config->mxfp4.op_class == OPCLASS_NATIVE && !is_decode(f) &&
         a->x.dim[1] % MXFP4_BLOCK == 0) {
         residual_mxfp8(f, a, factors_of(f, i, a, is_behind_out(f, i)));
