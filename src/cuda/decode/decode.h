@@ -305,6 +305,11 @@ bool decode_grouped_fits(struct launch_list *list, struct decode_grouped *p);
 void launch_decode_grouped_sm90(struct launch_list *list, const struct decode_grouped *p,
                                 bool is_up);
 bool decode_grouped_sm90_fits(struct launch_list *list, struct decode_grouped *p);
+/* launch_decode_rmsnorm_router() and launch_decode_expert_jobs() in one kernel. Returns false for
+ * more than eight rows or 32 entries, and where jobs have fewer tokens than there are rows. */
+bool launch_decode_router_jobs(struct launch_list *list, const struct decode_router *p,
+                               const struct decode_rmsnorm *rmsnorm,
+                               const struct decode_grouped *jobs);
 /* Adds the expert outputs of each token (parts) to e.x, and stores their
  * RMSNorm by rows.norm in rows.y; e.x NULL: stores the sum in e.h. */
 void launch_decode_combine(struct launch_list *list, const struct decode_grouped *p,

@@ -3,8 +3,10 @@
  * order, in jobs of up to job_tokens, and the gates of the entries. Bound by latency.
  *
  * A second kernel does it for a few rows, from the router sums of the output projection, with the
- * norms of the rows. A third one copies the rows of the entries to the operand of wgmma. */
+ * norms of the rows. A third one copies the rows of the entries to the operand of wgmma. For up to
+ * eight rows the router's kernel lists the jobs itself (decode_router.cu). */
 #include "cuda/decode/expert_row.cuh"
+#include "cuda/decode/few_jobs.cuh"
 #include "cuda/decode/operand_piece.cuh"
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/live_rows.cuh"
@@ -175,49 +177,6 @@ void launch_decode_expert_jobs(struct launch_list *list, const struct decode_gro
 static_assert((int)DECODE_FUSED_MAX * (int)DECODE_ACTIVE_MAX <= (int)WARP_LANES,
               "an entry for each lane");
 
-/* Lists the jobs of all entries, by one warp: a job for each expert, in the order of its first
- * entry. Entry i is token i / n_ranks. */
-static __device__ void list_few_jobs(const struct decode_grouped &p, const int *ids,
-                                     const float *gates)
-{
-    const int lane = threadIdx.x % WARP_LANES, n = p.e.n_tokens * p.e.n_ranks;
-    const int id = lane < n ? ids[lane] : -1 - lane; /* different ones for lanes without an entry */
-    const unsigned same = __match_any_sync(ALL_LANES, id);
-    const int leader = __ffs((int)same) - 1, rank = __popc(same & ((1u << lane) - 1));
-    const bool leads = lane < n && rank == 0;
-    const unsigned leaders = __ballot_sync(ALL_LANES, leads);
-    const int job = __popc(leaders & ((1u << leader) - 1));
-    int before = leads ? __popc(same) : 0; /* entries of this job and those before it */
-
-#pragma unroll
-    for (int step = 1; step < WARP_LANES; step *= 2) {
-        const int other = __shfl_up_sync(ALL_LANES, before, step);
-
-        before += lane >= step ? other : 0;
-    }
-    const int first = __shfl_sync(ALL_LANES, before - __popc(same), leader);
-    const int entry = first + rank, token = lane / p.e.n_ranks;
-
-    if (leads) {
-        *(int4 *)&p.jobs[job] = make_int4(id, first, __popc(same), 0);
-        for (int i = 0; i < DECODE_JOB_TOKENS; i += 4)
-            *(int4 *)&p.jobs[job].tokens[i] = make_int4(0, 0, 0, 0);
-    }
-    __syncwarp();
-    if (lane < n) {
-        p.jobs[job].tokens[rank] = token;
-        p.entry[lane] = entry;
-        p.entry_tokens[entry] = token;
-        p.entry_gates[entry] = gates[lane];
-        p.e.ids[lane] = id;
-        p.e.gates[lane] = gates[lane];
-    }
-    if (lane == 0) {
-        *p.n_jobs = __popc(leaders);
-        (void)atomicAdd((unsigned long long *)p.e.n_read, (unsigned long long)__popc(leaders));
-    }
-}
-
 /* Block 0 selects the experts of all rows, a warp each, and lists their jobs; block t + 1
  * normalizes row t. */
 static __global__ void __launch_bounds__(EXPERT_THREADS, 1)
@@ -248,8 +207,18 @@ static __global__ void __launch_bounds__(EXPERT_THREADS, 1)
                     threadIdx.x % WARP_LANES, p.e.n_ranks);
     }
     __syncthreads();
-    if (warp == 0)
-        list_few_jobs(p, ids, gates);
+    if (warp == 0) {
+        const int lane = threadIdx.x, n_entries = p.e.n_tokens * p.e.n_ranks;
+        const bool is_entry = lane < n_entries;
+        const int id = is_entry ? ids[lane] : 0;
+        const float gate = is_entry ? gates[lane] : 0.0f;
+
+        list_few_jobs(p, id, gate, n_entries);
+        if (is_entry) {
+            p.e.ids[lane] = id;
+            p.e.gates[lane] = gate;
+        }
+    }
 }
 
 void launch_decode_few_jobs(struct launch_list *list, const struct decode_grouped *p)

@@ -3,6 +3,7 @@
 #include "cuda/program/fuse_internal.h"
 
 #include "backend/kv_page.h"
+#include "cuda/attention/attn_tiles.h"
 
 enum {
     BLOCKS_WANTED = 264, /* two blocks per SM on the largest GPU */
@@ -103,12 +104,26 @@ static void launch_splits(struct fuse *f, struct attn_launch *l, int n)
         }
         l->merge_bufs = workspace(f, WORKSPACE_merge_bufs);
     }
+    if (n_at_once < n)
+        l->n_tiles = 0; /* a launch has all rows of a tile */
     for (int row = 0; row < n; row += n_at_once) {
         l->first_row = row;
         l->n_rows = n - row < n_at_once ? n - row : n_at_once;
         launch_attn_decode(f->list, l);
         touch_rows(f, l);
     }
+}
+
+/* Tiles of several rows of a sequence, in a step of n decode rows and no others, at most; 0: each
+ * row has blocks of its own. */
+static int tiles_of(const struct fuse *f, const struct attn_launch *l, int n)
+{
+    const struct step_counts *counts = &f->in->counts;
+
+    if (n != counts->n_rows || counts->n_seqs >= n || n > ATTN_TILED_ROWS_MAX ||
+        l->args.window_tokens > 0)
+        return 0;
+    return attn_tiles_at_most(n, counts->n_seqs);
 }
 
 /* The decode rows: the first n rows. With enough rows the splits of a row are merged in their
@@ -123,6 +138,7 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
         f->rounded = l->args.att.id;
     }
     l->n_rows = n;
+    l->n_tiles = tiles_of(f, l, n);
     if ((l->n_splits > ATTN_SPLITS_NEAR && n_long == 0) || !launch_attn_one_block(f->list, l)) {
         launch_splits(f, l, n);
         return;

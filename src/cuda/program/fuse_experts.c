@@ -417,7 +417,8 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
 
 /* Selects the kernels: by wgmma, where the table has them and the GPU the shared memory. Sets the
  * number of rows per job. */
-static void choose_grouped(struct fuse *f, const struct experts_args *a, struct decode_grouped *g)
+static void choose_grouped(const struct fuse *f, const struct experts_args *a,
+                           struct decode_grouped *g)
 {
     const struct tuning_row *row =
         tuning_row_of(f, STAGE_experts, format_of(&a->w_up), PHASE_DECODE, g->e.n_tokens);
@@ -429,6 +430,27 @@ static void choose_grouped(struct fuse *f, const struct experts_args *a, struct 
     }
     g->place = NULL;
     (void)decode_grouped_fits(f->list, g);
+}
+
+bool has_job_list(const struct fuse *f, int i, struct decode_grouped *out)
+{
+    union stage_args args;
+    struct decode_grouped g;
+
+    if (!takes_experts(f, i, i - 1) || is_fused_batch(f))
+        return false;
+    op_args(f, i, &args);
+    g = grouped_of(f, &args.experts, NULL);
+    choose_grouped(f, &args.experts, &g);
+    *out = (struct decode_grouped){.e = {.n_ranks = g.e.n_ranks, .n_read = g.e.n_read},
+                                   .jobs = g.jobs,
+                                   .n_jobs = g.n_jobs,
+                                   .entry = g.entry,
+                                   .entry_tokens = g.entry_tokens,
+                                   .entry_gates = g.entry_gates,
+                                   .place = g.place,
+                                   .job_tokens = g.job_tokens};
+    return true;
 }
 
 /* launch_jobs() by wgmma. */
@@ -476,6 +498,25 @@ static void launch_jobs(struct fuse *f, const struct experts_args *a,
     set_op(f, f->op);
 }
 
+/* By a kernel of its own. router: of op router_op, if that has left logits; NULL: ids and gates are
+ * there. */
+static void list_jobs(struct fuse *f, int i, const struct experts_args *a,
+                      const struct decode_grouped *g, const struct router_args *router,
+                      int router_op)
+{
+    launch_decode_expert_jobs(f->list, g);
+    if (router == NULL) {
+        reads(f, i, &a->ids);
+        reads(f, i, &a->gates);
+    } else {
+        reads(f, i, &router->router_logits);
+        writes(f, router_op, &a->ids);
+        writes(f, router_op, &a->gates);
+    }
+    writes_workspace(f, WORKSPACE_jobs);
+    next_launch(f);
+}
+
 /* Up to DECODE_ROWS_MAX rows, grouped by expert; has_topk: ids and gates are there. */
 static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
                           bool has_topk)
@@ -491,17 +532,9 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     choose_grouped(f, a, &g);
     f->product = (struct product_tensors){.x = a->y.id};
     g.rows = rounded_rows(f, &a->y, f->n_rows);
-    launch_decode_expert_jobs(f->list, &g);
-    if (has_topk) {
-        reads(f, i, &a->ids);
-        reads(f, i, &a->gates);
-    } else {
-        reads(f, i, &from.router.router_logits);
-        writes(f, router_op, &a->ids);
-        writes(f, router_op, &a->gates);
-    }
-    writes_workspace(f, WORKSPACE_jobs);
-    next_launch(f);
+    if (f->jobs_of != i)
+        list_jobs(f, i, a, &g, has_topk ? NULL : &from.router, router_op);
+    f->jobs_of = 0;
     launch_jobs(f, a, &g);
     if (residual != NULL) {
         g.normed = rounded_buffer(f, &residual->y);

@@ -45,6 +45,7 @@ struct fuse {
     bool has_totals;   /* it has: those of all ranks are in the workspace expert_totals */
     enum router_result router;
     int router_residual; /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
+    int jobs_of;         /* experts op whose jobs the router's kernel has listed; 0: none */
     bool is_shared;      /* ranks share out the rows of all ops before the tail */
     struct rank_share share;
     int sums_index;      /* the exchange of shared rows that the residual does; -1: h is whole */
@@ -266,6 +267,9 @@ void settle_sums(struct fuse *f);
 /* fuse_experts.c: whether the decode kernels support the experts at i after a router with this
  * router_result. */
 bool takes_experts(const struct fuse *f, int i, int router);
+/* Whether the experts at op i group more than a few rows by the ids of the router op before it;
+ * then *out is the list of their jobs, which the router's kernel can make. */
+bool has_job_list(const struct fuse *f, int i, struct decode_grouped *out);
 
 /* ---- fuse_matmul.c ---- */
 
