@@ -46,11 +46,11 @@ static __device__ __forceinline__ void consume(const struct decode_grouped &p, s
         if constexpr (IS_UP) {
             if (is_there)
                 store_up<SHAPE::TOKENS>(p, sums.eighths, head, row, warp,
-                                        pair_of_bits(biases, bits));
+                                        pair_of_bits(biases, bits), lane);
         } else {
             if (has_column)
                 store_down<SHAPE::TOKENS>(p, sums.expert_slices, head, column,
-                                          pair_of_bits(biases, bits));
+                                          pair_of_bits(biases, bits), lane);
         }
     }
 }

@@ -220,6 +220,16 @@ struct wide_part {
     int row, first_tile;
 };
 
+/* The lane's index, which the compiler does not know to be constant: what depends on it is computed
+ * where it is used, and does not take registers in the loop over units. */
+static __device__ __forceinline__ int lane_here(void)
+{
+    int lane;
+
+    asm volatile("mov.u32 %0, %laneid;" : "=r"(lane));
+    return lane;
+}
+
 template <bool IS_UP, int N>
 static __device__ __forceinline__ void compute_part(const struct decode_grouped &p,
                                                     const struct wide_part &part,
@@ -236,15 +246,17 @@ static __device__ __forceinline__ void compute_part(const struct decode_grouped 
         bits[tile] = vector_pair_bits(biases, part.head.x, column + tile * TILE_ROWS);
     multiply_tiles_of<sums_of<IS_UP>::KIND, N>(
         &sums, at, s, IS_UP ? p.e.up.n_units : p.e.down.n_units, p.e.slice_units);
+    const int lane = lane_here();
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++) {
         const float2 bias = pair_of_bits(biases, bits[tile]);
 
         if constexpr (IS_UP)
             store_up<8 * N>(p, sums.eighths[tile], part.head, part.row, part.first_tile + tile,
-                            bias);
+                            bias, lane);
         else
-            store_down<8 * N>(p, sums.slices[tile], part.head, column + tile * TILE_ROWS, bias);
+            store_down<8 * N>(p, sums.slices[tile], part.head, column + tile * TILE_ROWS, bias,
+                              lane);
     }
 }
 

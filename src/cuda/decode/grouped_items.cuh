@@ -60,17 +60,17 @@ template <bool IS_UP, class SHAPE, bool BY_SHARES = false> struct job_items {
     }
 };
 
-/* ---- epilogue: a thread has rows 2 g and 2 g + 1 of a tile, g = lane / 4, for tokens 8 i + 2 t and
+/* ---- epilogue: a lane has rows 2 g and 2 g + 1 of a tile, g = lane / 4, for tokens 8 i + 2 t and
  * 8 i + 2 t + 1, t = lane % 4 ---- */
 
 /* The gates of the thread's tokens. */
 template <int TOKENS>
-static __device__ __forceinline__ void load_gates(float (&gates)[TOKENS / 4],
-                                                  const struct decode_grouped &p, int4 head)
+static __device__ __forceinline__ void
+load_gates(float (&gates)[TOKENS / 4], const struct decode_grouped &p, int4 head, int lane)
 {
 #pragma unroll
     for (int i = 0; i < TOKENS / 4; i++) {
-        const int token = i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
+        const int token = i / 2 * 8 + lane % 4 * 2 + i % 2;
 
         gates[i] = token < head.z ? __ldcg(p.entry_gates + head.y + token) : 0.0f;
     }
@@ -94,13 +94,13 @@ static __device__ __forceinline__ uint32_t gated_bits(const struct decode_groupe
 template <int TOKENS>
 static __device__ __forceinline__ void store_up(const struct decode_grouped &p,
                                                 const float (&sums)[TOKENS / 2], int4 head, int row,
-                                                int tile, float2 bias)
+                                                int tile, float2 bias, int lane)
 {
-    const int lane = threadIdx.x % WARP_LANES, g = lane / 4, is_odd = g % 2;
+    const int g = lane / 4, is_odd = g % 2;
     const int piece = row % 2 * 4 + g / 2;
     float gates[TOKENS / 4];
 
-    load_gates<TOKENS>(gates, p, head);
+    load_gates<TOKENS>(gates, p, head, lane);
 #pragma unroll
     for (int i = 0; i < TOKENS / 8; i++) {
         const int token = i * 8 + lane % 4 * 2, mine = token + is_odd;
@@ -124,15 +124,15 @@ static __device__ __forceinline__ void store_up(const struct decode_grouped &p,
 template <int TOKENS>
 static __device__ __forceinline__ void store_down(const struct decode_grouped &p,
                                                   const int32_t (&sums)[TOKENS / 2], int4 head,
-                                                  int column, float2 bias)
+                                                  int column, float2 bias, int lane)
 {
     const float2 scale = *(const float2 *)(p.e.grid + column);
     float gates[TOKENS / 4];
 
-    load_gates<TOKENS>(gates, p, head);
+    load_gates<TOKENS>(gates, p, head, lane);
 #pragma unroll
     for (int i = 0; i < TOKENS / 4; i++) {
-        const int token = i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2, at = i / 2 * 4 + i % 2;
+        const int token = i / 2 * 8 + lane % 4 * 2 + i % 2, at = i / 2 * 4 + i % 2;
 
         if (token < head.z)
             *(int2 *)(p.parts + (int64_t)(head.y + token) * p.e.n_columns + column) =
