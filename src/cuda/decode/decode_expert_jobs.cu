@@ -1,9 +1,11 @@
-/* Job lists for the grouped MoE decode kernels (decode_grouped*.cu), by one
- * block: top-k of each token, unless the router did it, and for each expert its entries in token
- * order, in jobs of up to job_tokens, and the gates of the entries. Bound by latency.
+/* Job lists for the grouped MoE decode kernels (decode_grouped*.cu), by one block: top-k of each
+ * token, unless the router did it, and for each expert its entries in token order, in jobs of up to
+ * job_tokens, the gates of the entries, and where blocks have shares, their first items. Bound by
+ * latency.
  *
  * A second kernel does it for a few rows, from the router sums of the output projection, with the
- * norms of the rows. A third one copies the rows of the entries to the operand of wgmma. */
+ * norms of the rows. A third one copies the rows of the entries to the operand that the kernels for
+ * many rows read. */
 #include "cuda/decode/expert_row.cuh"
 #include "cuda/decode/job_shares.h"
 #include "cuda/decode/operand_piece.cuh"
@@ -25,8 +27,8 @@ struct warp_counts {
     uint16_t of[GROUP_WARPS][DECODE_EXPERTS_MAX];
 };
 
-/* First entries and jobs of the experts, and their numbers, from the experts' counts: one thread per
- * expert, one prefix sum for all four values. */
+/* First entries and jobs of the experts, and their numbers, from the experts' counts: one thread
+ * per expert, one prefix sum for all four values. */
 static __device__ void list_jobs(const struct decode_grouped &p, int count,
                                  struct expert_slot *first)
 {

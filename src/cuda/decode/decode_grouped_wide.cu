@@ -6,12 +6,11 @@
  * groups of eight tokens that a job has are multiplied. Persistent blocks, one per SM, have shares
  * of all items whose costs are equal (job_shares.h).
  *
- * Why not wgmma: an instruction of 8 or 16 columns takes as long as one of 24, and the sums of each
- * block of 32 columns, which are two instructions, have to be waited for. Experts have about eight
- * tokens in a step of 256 rows.
+ * Not by wgmma: the sums of each block of 32 columns are two instructions, whose time does not
+ * become shorter below 24 columns, and experts have about eight tokens in a step of 256 rows.
  *
  * Traffic: the weights of the active experts, once per job, and a job's tokens once per item, from
- * L2. Instructions of a warp for each unit of 64 columns of a tile: 53 and 13 for each eight
+ * L2. Instructions of a warp for each unit of 64 columns of a tile: 57, and 14 for each eight
  * tokens. */
 #include "cuda/decode/grouped_items.cuh"
 #include "cuda/decode/job_shares.h"

@@ -89,8 +89,9 @@ static __device__ __forceinline__ uint32_t gated_bits(const struct decode_groupe
     return half_bits(unit);
 }
 
-/* Stores the gated units of a tile of row `row` in the operand of the down product. Lanes of adjacent units exchange one of
- * their two tokens, so that each has a pair of units of one token. */
+/* Stores the gated units of a tile of row `row` in the operand of the down product. Lanes of
+ * adjacent units exchange one of their two tokens, so that each has a pair of units of one
+ * token. */
 template <int TOKENS>
 static __device__ __forceinline__ void store_up(const struct decode_grouped &p,
                                                 const float (&sums)[TOKENS / 2], int4 head, int row,

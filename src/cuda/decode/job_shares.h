@@ -10,7 +10,7 @@
 
 #include "cuda/common/operand.h"
 
-enum { JOB_COST = 4 /* by the counts of instructions in decode_grouped_wide.cu */ };
+enum { JOB_COST = 4 /* 57 instructions to 14 (decode_grouped_wide.cu) */ };
 
 /* The first entry, job and operand row of an expert, or, behind the last expert, their numbers. */
 struct expert_slot {
