@@ -1,12 +1,15 @@
-/* Job lists for the grouped MoE decode kernels (decode_grouped.cu, decode_grouped_sm90.cu), by one
- * block: top-k of each token, unless the router did it, and for each expert its entries in token
- * order, in jobs of up to job_tokens, and the gates of the entries. Bound by latency.
+/* Job lists for the grouped MoE decode kernels (decode_grouped*.cu), by one block: top-k of each
+ * token, unless the router did it, and for each expert its entries in token order, in jobs of up to
+ * job_tokens, the gates of the entries, and where blocks have shares, their first items. Bound by
+ * latency.
  *
  * A second kernel does it for a few rows, from the router sums of the output projection, with the
- * norms of the rows. A third one copies the rows of the entries to the operand of wgmma. For up to
- * eight rows the router's kernel lists the jobs itself (decode_router.cu). */
+ * norms of the rows. A third one copies the rows of the entries to the operand that the kernels for
+ * many rows read. For up to eight rows the router's kernel lists the jobs itself (decode_router.cu).
+ */
 #include "cuda/decode/expert_row.cuh"
 #include "cuda/decode/few_jobs.cuh"
+#include "cuda/decode/job_shares.h"
 #include "cuda/decode/operand_piece.cuh"
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/live_rows.cuh"
@@ -20,19 +23,14 @@ enum {
     LANE_ENTRIES_MAX = DECODE_ROWS_MAX * DECODE_ACTIVE_MAX / GROUP_THREADS
 };
 
-/* The first entry, job and operand row of an expert. */
-struct expert_slot {
-    int entry, job, row;
-};
-
 /* A warp has consecutive entries: its counts of each expert, then the number of that expert's
  * entries before its own. */
 struct warp_counts {
     uint16_t of[GROUP_WARPS][DECODE_EXPERTS_MAX];
 };
 
-/* First entries and jobs of the experts from their counts: one thread per expert, one prefix sum
- * for all four values. */
+/* First entries and jobs of the experts, and their numbers, from the experts' counts: one thread
+ * per expert, one prefix sum for all four values. */
 static __device__ void list_jobs(const struct decode_grouped &p, int count,
                                  struct expert_slot *first)
 {
@@ -52,7 +50,7 @@ static __device__ void list_jobs(const struct decode_grouped &p, int count,
     const struct expert_slot at = {(int)(before & MASK), (int)(before >> FIELD_BITS & MASK),
                                    (int)(before >> 2 * FIELD_BITS & MASK)};
 
-    if (e < DECODE_EXPERTS_MAX)
+    if (e <= DECODE_EXPERTS_MAX)
         first[e] = at;
     for (int i = 0; i < n_jobs; i++) {
         struct decode_job *to = &p.jobs[at.job + i];
@@ -68,6 +66,16 @@ static __device__ void list_jobs(const struct decode_grouped &p, int count,
         (void)atomicAdd((unsigned long long *)p.e.n_read,
                         (unsigned long long)(all >> 3 * FIELD_BITS));
     }
+}
+
+/* The first items of all shares: one thread each. */
+static __device__ void list_shares(const struct decode_grouped &p, const struct expert_slot *first)
+{
+    const int n_each = p.n_shares + 1;
+
+    for (int i = threadIdx.x; i < 2 * n_each; i += GROUP_THREADS)
+        p.shares[i] = first_item_of(first, DECODE_EXPERTS_MAX, p.job_tokens, p.n_parts[i / n_each],
+                                    i % n_each, p.n_shares);
 }
 
 /* One warp selects a token's experts; ids and gates of all tokens. */
@@ -123,7 +131,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     expert_jobs_kernel(const __grid_constant__ struct decode_grouped p)
 {
     __shared__ struct warp_counts counts;
-    __shared__ struct expert_slot first[DECODE_EXPERTS_MAX];
+    __shared__ struct expert_slot first[DECODE_EXPERTS_MAX + 1];
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const int n_tokens = live_rows(p.e.n_live, p.e.n_tokens), n = n_tokens * p.e.n_ranks;
     const int n_each = (n + GROUP_THREADS - 1) / GROUP_THREADS; /* of a lane */
@@ -156,6 +164,8 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     }
     list_jobs(p, count, first);
     __syncthreads();
+    if (p.shares != NULL)
+        list_shares(p, first);
 #pragma unroll
     for (int k = 0; k < LANE_ENTRIES_MAX; k++) {
         if (k >= n_each)

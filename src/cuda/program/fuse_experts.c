@@ -108,6 +108,7 @@ static bool is_tuned_experts(const struct fuse *f, const struct tensor *w)
         return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_ENTRIES) ||
                is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED);
     return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED) ||
+           is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED_WIDE) ||
            is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED_SM90);
 }
 
@@ -307,6 +308,7 @@ static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args 
         return false;
     g.parts = NULL; /* the sums of rows take their place, and h is added to x */
     g.place = NULL;
+    g.shares = NULL;
     g.e.h = NULL;
     g.e.router_logits = NULL;
     g.e.units = NULL;
@@ -415,15 +417,19 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     return 2;
 }
 
-/* Selects the kernels: by wgmma, where the table has them and the GPU the shared memory. Sets the
- * number of rows per job. */
+/* Selects the kernels: those for many rows, where the table has them and the GPU the shared memory.
+ * Sets the number of rows per job. */
 static void choose_grouped(const struct fuse *f, const struct experts_args *a,
                            struct decode_grouped *g)
 {
     const struct tuning_row *row =
         tuning_row_of(f, STAGE_experts, format_of(&a->w_up), PHASE_DECODE, g->e.n_tokens);
+    const bool is_wide =
+        row->kernel == KERNEL_DECODE_GROUPED_WIDE && decode_grouped_wide_fits(f->list, g);
 
-    if (row->kernel == KERNEL_DECODE_GROUPED_SM90 && decode_grouped_sm90_fits(f->list, g)) {
+    g->shares = is_wide ? g->shares : NULL;
+    if (is_wide ||
+        (row->kernel == KERNEL_DECODE_GROUPED_SM90 && decode_grouped_sm90_fits(f->list, g))) {
         g->n_operand_rows =
             (int32_t)listed_rows((int64_t)g->e.n_tokens * g->e.n_ranks, g->e.n_experts);
         return;
@@ -453,9 +459,18 @@ bool has_job_list(const struct fuse *f, int i, struct decode_grouped *out)
     return true;
 }
 
-/* launch_jobs() by wgmma. */
-static void launch_jobs_sm90(struct fuse *f, const struct experts_args *a,
-                             const struct decode_grouped *g)
+/* A product of rows in operands. */
+static void launch_product(struct fuse *f, const struct decode_grouped *p, bool is_up)
+{
+    if (p->shares != NULL)
+        launch_decode_grouped_wide(f->list, p, is_up);
+    else
+        launch_decode_grouped_sm90(f->list, p, is_up);
+}
+
+/* launch_jobs() by the kernels for many rows, which read operands. */
+static void launch_operand_jobs(struct fuse *f, const struct experts_args *a,
+                                const struct decode_grouped *g)
 {
     struct decode_grouped p = *g;
 
@@ -467,7 +482,7 @@ static void launch_jobs_sm90(struct fuse *f, const struct experts_args *a,
     writes_workspace(f, WORKSPACE_operand);
     next_launch(f);
     p.units_operand = workspace(f, WORKSPACE_units);
-    launch_decode_grouped_sm90(f->list, &p, true);
+    launch_product(f, &p, true);
     reads_workspace(f, WORKSPACE_jobs);
     reads_workspace(f, WORKSPACE_operand);
     reads_early(f, &a->w_up);
@@ -476,7 +491,7 @@ static void launch_jobs_sm90(struct fuse *f, const struct experts_args *a,
     writes_workspace(f, WORKSPACE_jobs); /* gates of entries that are poisoned */
     next_launch(f);
     p.operand = NULL;
-    launch_decode_grouped_sm90(f->list, &p, false);
+    launch_product(f, &p, false);
     reads_workspace(f, WORKSPACE_jobs);
     reads_workspace(f, WORKSPACE_units);
     reads_early(f, &a->w_down);
@@ -490,7 +505,7 @@ static void launch_jobs(struct fuse *f, const struct experts_args *a,
                         const struct decode_grouped *g)
 {
     if (g->place != NULL) {
-        launch_jobs_sm90(f, a, g);
+        launch_operand_jobs(f, a, g);
         return;
     }
     launch_jobs_of(f, a, g, &(struct expert_sums){0});
@@ -686,7 +701,7 @@ static void launch_first(struct fuse *f, const struct experts_args *a, int n_row
         return;
     }
     if (SET(row->kernel) & (SET(KERNEL_DECODE_ENTRIES) | SET(KERNEL_DECODE_GROUPED) |
-                            SET(KERNEL_DECODE_GROUPED_SM90)) &&
+                            SET(KERNEL_DECODE_GROUPED_WIDE) | SET(KERNEL_DECODE_GROUPED_SM90)) &&
         launch_grouped_rows(f, a, n_rows))
         return;
     group_experts(f, a, n_rows, &e);
