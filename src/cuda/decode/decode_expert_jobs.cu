@@ -5,7 +5,7 @@
  *
  * A second kernel does it for a few rows, from the router sums of the output projection, with the
  * norms of the rows. A third one copies the rows of the entries to the operand that the kernels for
- * many rows read. For up to eight rows the router's kernel lists the jobs itself (decode_router.cu).
+ * many rows read. For five to eight rows the router's kernel can list the jobs (decode_router.cu).
  */
 #include "cuda/decode/expert_row.cuh"
 #include "cuda/decode/few_jobs.cuh"
