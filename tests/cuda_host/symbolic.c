@@ -5,8 +5,8 @@
 #include "backend/residual_sum.h"
 
 /* Nothing else in a kernel's parameters looks like one of these: no two 32-bit numbers, and no
- * small number beside padding that has half of an old address. */
-#define LOW_HALF        ((uintptr_t)1 << 28)
+ * positive int or float beside padding that has half of an old address. */
+#define LOW_HALF        ((uintptr_t)1 << 31)
 #define TENSOR_FIRST    (((uintptr_t)0x5A5A << 48) + LOW_HALF)
 #define TENSOR_STEP     ((uintptr_t)1 << 34)
 #define WORKSPACE_FIRST (((uintptr_t)0x5B5B << 48) + LOW_HALF)
