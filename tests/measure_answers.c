@@ -17,14 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/eval/eval.h"
-#include "osprey.h"
+#include "measure.h"
 
 enum { N_WAYS = 4, LAST_WAY = N_WAYS - 1, ROUNDS_MAX = 99 };
 
@@ -47,22 +46,6 @@ struct speed {
     double seconds, cpu_seconds;
     int64_t n_tokens, n_drafts, n_accepted;
 };
-
-static void must(enum osp_status st)
-{
-    if (st == OSP_OK)
-        return;
-    fprintf(stderr, "measure_answers: %s\n", osp_error());
-    exit(2);
-}
-
-static double cpu_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static struct osp_draft_stats drafts_of(const struct way *w)
 {

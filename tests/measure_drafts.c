@@ -20,14 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "measure.h"
 #include "median.h"
-#include "osprey.h"
 
 enum { STREAMS_MAX = 256, PROMPT_TOKENS = 32, ROUNDS_MAX = 99, DRAFT_ROWS = 128 };
 
@@ -46,22 +45,6 @@ struct speed {
     double seconds, cpu_seconds, n_drafts;
     double idle_us; /* of the device, a step; of a GPU by its own clock */
 };
-
-static void must(enum osp_status st)
-{
-    if (st == OSP_OK)
-        return;
-    fprintf(stderr, "measure_drafts: %s\n", osp_error());
-    exit(2);
-}
-
-static double cpu_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static struct osp_request *submit(struct measure *m, int stream, double p)
 {

@@ -30,7 +30,7 @@ for program in "${programs[@]}"; do
     */test_engine_[!m]* | */test_answer_grammar | */test_schema | */test_completion_cache) continue ;;
     */check_answers | */check_calls | */test_grammar_queue | */test_engine_masks) continue ;;
     */test_log | */test_worker_frames | */test_task_queue | */test_json_limits | */test_printable) continue ;;
-    */test_hub | */test_gguf | */test_drafts | */test_service | */check_drafts) continue ;;
+    */test_hub | */test_gguf | */test_draft* | */test_service | */check_drafts) continue ;;
     */test_sched_clients | */test_sampling_state | */test_device_options | */test_chat_json | */test_program) continue ;;
     */test_rank_start | */test_message* | */test_validate | */test_pack_cache | */test_dummy) continue ;;
     */test_harmony* | */test_sched*) continue ;;

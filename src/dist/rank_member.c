@@ -119,8 +119,15 @@ static void note_fault(struct rank_member *m, const char *what)
         return;
     snprintf(m->watch.fault, sizeof m->watch.fault, "%s %s", m->watch.names[0], what);
     atomic_store(&m->watch.has_fault, true);
-    process_kill(m->leader);               /* a stopped process does not end by itself */
     (void)shutdown(m->control, SHUT_RDWR); /* ends a wait for the next message */
+}
+
+/* A stopped process does not end by itself. One that has closed its connection does, and may still
+ * have to say why. */
+static void note_silence(struct rank_member *m)
+{
+    process_kill(m->leader);
+    note_fault(m, "has given no sign of life");
 }
 
 static struct rank_beat beat_of(struct rank_member *m)
@@ -156,7 +163,7 @@ static void *pulse_main(void *arg)
         }
         if (clock_ns() - heard_ns >
             (uint64_t)(atomic_load(&m->is_ready) ? SILENT_MS : LOADING_MS) * 1000000u)
-            note_fault(m, "has given no sign of life");
+            note_silence(m);
     }
     rank_message_release(&beat);
     return NULL;

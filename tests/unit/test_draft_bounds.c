@@ -1,8 +1,11 @@
-/* What docs/drafts.md promises of the controller, on servers, acceptances and seeds that it was not
- * tuned with (test_drafts.c has those): drafts that are all wrong cost at most 2 %, no kind of
- * acceptance makes an answer more than 2 % slower, and drafts that are right often get 95 % of what
- * the best fixed number of them would. A failure here is mended in the controller by the servers of
- * test_drafts.c, not by changing numbers until this passes. */
+/* What docs/drafts.md promises of the controller, on servers, acceptances and seeds other than those
+ * that it was tuned with (test_drafts.c has these): drafts that are all wrong cost at most 2 %, no
+ * kind of acceptance makes an answer more than 2 % slower, and drafts that are right often get 95 %
+ * of what the best fixed number of them would with one stream, 90 % with 8, 85 % with 64. A failure
+ * here is mended in the controller by the servers of test_drafts.c, not by changing numbers until
+ * this passes.
+ *
+ * CHECK_QUICK in the environment, for builds with sanitizers: without 64 streams, which take long. */
 #include "unit.h"
 
 #include "draft_server.h"
@@ -172,11 +175,12 @@ static void test_rejected_drafts_cost_two_percent(void **state)
 
 static void test_no_acceptance_costs_more_than_two_percent(void **state)
 {
+    const size_t n_loads = getenv("CHECK_QUICK") != NULL ? 2 : 3;
     int n_failed = 0;
 
     (void)state;
     for (int i = 0; i < N_SERVERS; i++)
-        for (size_t s = 0; s < 3; s++)
+        for (size_t s = 0; s < n_loads; s++)
             for (int k = 0; k < N_PROFILES; k++) {
                 const struct speeds speeds =
                     serve_requests(&SERVERS[i], SEQS[s], &PROFILES[k].profile);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "median.h"
 
 enum {
     N_HOSTILE = 8,
@@ -61,13 +62,6 @@ static struct osp_request *submit(struct osp_engine *engine, const char *schema,
     return r;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 /* The median time between two tokens of a request without a grammar. */
 static double interval_ms(struct osp_engine *engine)
 {
@@ -87,8 +81,7 @@ static double interval_ms(struct osp_engine *engine)
     } while (e.kind == OSP_EVENT_TEXT);
     assert_int_equal(e.kind, OSP_EVENT_DONE);
     osp_request_close(r);
-    qsort(ms, (size_t)n, sizeof *ms, compare);
-    return ms[n / 2];
+    return median(ms, n);
 }
 
 /* Tokens of the hostile requests since the last call. */

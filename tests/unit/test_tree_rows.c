@@ -1,7 +1,8 @@
 /* Rows of draft trees: each path of a random tree has the bits of decode rows that come one by one,
  * at every ISA of this machine and with every type of cache: at the edges of windows, pages and
  * splits, alone and beside other rows; and so have the rows behind an accepted path, whose keys and
- * values were moved to their positions. Activations and pages start as NaN.
+ * values were moved to their positions. Activations and pages start as NaN. Thousands of stored
+ * positions at the fastest ISA only.
  *
  * CHECK_QUICK in the environment, for builds with sanitizers: the fastest ISA and the smallest model,
  * with a fourth of the places. */
@@ -309,13 +310,12 @@ static void test_paths_have_the_bits_of_single_rows(void **state)
 {
     const struct kernels *isas[KERNEL_ISAS_MAX];
     const int n = kernels_available(isas);
-
     const bool is_quick = getenv("CHECK_QUICK") != NULL;
 
     (void)state;
     for (int i = is_quick ? n - 1 : 0; i < n; i++)
         for (int f = is_quick ? 1 : 0; f < (is_quick ? 2 : N_FOLDERS); f++)
-            check_all(folders[f], isas[i]->name, DTYPE_NONE, f == 1);
+            check_all(folders[f], isas[i]->name, DTYPE_NONE, f == 1 && i == n - 1);
 }
 
 static void test_every_type_of_cache(void **state)

@@ -537,6 +537,7 @@ static void note_time(struct draft_model *d, int n_passes, uint64_t all_ns, int 
     const double weight = d->n_timed < FIRST_RUNS ? 1 : NEWEST_WEIGHT;
 
     d->n_timed++;
+    d->n_passes += n_passes;
     if (d->pass_ns[1] == 0 || expected_ns == 0) {
         d->pass_ns[0] = d->pass_ns[1] = ns / n_passes;
         return;
@@ -792,6 +793,14 @@ uint64_t draft_model_take_device_ns(struct draft_model *d)
 
     d->device_ns = 0;
     return ns;
+}
+
+int draft_model_take_passes(struct draft_model *d)
+{
+    const int n = d->n_passes;
+
+    d->n_passes = 0;
+    return n;
 }
 
 double draft_model_pass_ns(const struct draft_model *d, bool is_first)

@@ -83,6 +83,8 @@ CHECKED enum osp_status draft_model_receive(struct draft_model *d, uint64_t *cha
 /* Time of the passes that guessed, since the last call, by the clock of a device with
  * runs_pipelined. */
 uint64_t draft_model_take_device_ns(struct draft_model *d);
+/* Passes that guessed and were read since the last call: levels of a tree, or tokens of a chain. */
+int draft_model_take_passes(struct draft_model *d);
 /* The mean time of a pass for one request: the first guess, and each later one; 0: not known. */
 double draft_model_pass_ns(const struct draft_model *d, bool is_first);
 

@@ -41,6 +41,7 @@ struct draft_model {
     uint64_t device_ns;                    /* likewise: of the passes that were read */
     double pass_ns[2];                     /* the first guess, later ones */
     int n_timed;                           /* runs in them */
+    int n_passes;                          /* read since draft_model_take_passes() */
 };
 
 /* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */

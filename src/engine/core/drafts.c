@@ -422,14 +422,11 @@ static bool may_stay_open(const struct engine_drafts *d)
     return true;
 }
 
-/* All requests guess together: the longest list is the number of passes. */
-static void count_passes(struct engine_drafts *d)
+/* Passes of the head have run in ns, and their guesses have been read. */
+static void count_passes(struct engine_drafts *d, uint64_t ns)
 {
-    int n = 0;
-
-    for (int i = 0; i < d->n_requests; i++)
-        n = d->requests[i].n > n ? d->requests[i].n : n;
-    d->n_passes += n;
+    d->guess_ns += ns;
+    d->n_passes += draft_model_take_passes(d->model);
 }
 
 /* Makes the drafts that the head was chosen for; fewer if they end the answer, or its mask. */
@@ -452,9 +449,8 @@ static enum osp_status guess(struct osp_engine *e)
     for (int i = 0; i < d->n_candidates; i++)
         if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
             d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));
-    count_passes(d);
     if (draft_model_open_ticket(d->model) == 0)
-        d->guess_ns += clock_ns() - begin_ns;
+        count_passes(d, clock_ns() - begin_ns);
 out:
     return st;
 }
@@ -473,7 +469,7 @@ enum osp_status drafts_receive(struct osp_engine *e)
     if (drafts_open_ticket(e) == 0)
         return OSP_OK;
     TRY(draft_model_receive(d->model, &chain_ns));
-    d->guess_ns += chain_ns;
+    count_passes(d, chain_ns);
     for (int i = 0; i < d->n_requests; i++) {
         struct osp_request *r = d->requests[i].q->owner;
 

@@ -16,7 +16,7 @@ static const double DEBT_STEPS_MAX = 6,
                     DEBT_ACCEPTANCE = 0.7; /* for drafts that are always right */
 /* Added to an acceptance while the balance has so many steps: drafts that were judged by few
  * tokens, or long ago, get another chance. */
-static const double OPTIMISM = 0.15, OPTIMISM_STEPS = 4, HOPELESS = 0.4, HOPE_MAX = 0.85;
+static const double OPTIMISM = 0.15, OPTIMISM_STEPS = 4, OPTIMISM_FROM = 0.4, OPTIMISM_UP_TO = 0.85;
 static const double PROBE_DEBT_STEPS = 2;
 static const double HEAD_LOSS_STEPS = 1;      /* that losses of drafts may take from following */
 static const double FIRST_PASS_SHARE = 0.125; /* of a step: what a head's first passes count for */
@@ -282,14 +282,15 @@ static double bonus_of(const struct draft_control *c, double base_ns)
     return OPTIMISM * (share < 0 ? 0 : share < 1 ? share : 1);
 }
 
-static double hope(double acceptance, double bonus)
+/* An acceptance as it is counted: plus the bonus, between OPTIMISM_FROM and OPTIMISM_UP_TO. */
+static double counted(double acceptance, double bonus)
 {
     const double p = acceptance + bonus;
 
-    return acceptance < HOPELESS   ? acceptance
-           : p < HOPE_MAX          ? p
-           : acceptance > HOPE_MAX ? acceptance
-                                   : HOPE_MAX;
+    return acceptance < OPTIMISM_FROM    ? acceptance
+           : p < OPTIMISM_UP_TO          ? p
+           : acceptance > OPTIMISM_UP_TO ? acceptance
+                                         : OPTIMISM_UP_TO;
 }
 
 enum { CANDIDATES_MAX = 256 };
@@ -340,7 +341,7 @@ static void heap_begin(struct candidate_heap *h, struct draft_candidate *list, i
     for (int i = 0; i < n; i++) {
         list[i].n = 0;
         h->at[i] = (uint8_t)i;
-        set_next(h, i, hope(list[i].acceptance, bonus));
+        set_next(h, i, counted(list[i].acceptance, bonus));
     }
     for (int i = n / 2; i-- > 0;)
         sift_down(h, i);
@@ -359,7 +360,7 @@ static double heap_take(struct candidate_heap *h, double bonus)
     const double probability = h->next[i];
 
     h->list[i].n++;
-    set_next(h, i, probability * hope(h->list[i].acceptance, bonus));
+    set_next(h, i, probability * counted(h->list[i].acceptance, bonus));
     sift_down(h, 0);
     return probability;
 }

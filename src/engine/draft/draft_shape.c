@@ -4,10 +4,12 @@
 
 bool draft_shape_is_valid(const signed char *parents, int n)
 {
+    if (n < 0 || n > DRAFTS_MAX)
+        return false;
     for (int i = 0; i < n; i++)
         if (parents[i] < -1 || parents[i] >= i || (i > 0 && parents[i] < parents[i - 1]))
             return false;
-    return n >= 0 && n <= DRAFTS_MAX;
+    return true;
 }
 
 struct draft_shape draft_shape_of(const signed char *parents, int n)

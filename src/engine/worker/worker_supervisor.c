@@ -309,6 +309,16 @@ out:
     return st;
 }
 
+/* A worker may end while this process sends to it, which fails then: its last frames, such as the
+ * reason why it could not open the model, have not been read. */
+static void receive_last(struct worker_client *r)
+{
+    struct pollfd fd = {.fd = r->wire.fd, .events = POLLIN};
+
+    while (poll(&fd, 1, 0) > 0 && worker_client_receive(r) == OSP_OK)
+        continue;
+}
+
 /* A worker whose device has failed exits; its last pulse has the reason. */
 static const char *why_lost(const struct worker_client *r, enum osp_status st)
 {
@@ -324,6 +334,8 @@ static void look_after(struct worker_client *r, short events)
     const char *fault;
 
     if (st != OSP_OK) {
+        if (st == OSP_EIO)
+            receive_last(r);
         lose(r, why_lost(r, st));
         return;
     }
