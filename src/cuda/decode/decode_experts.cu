@@ -21,7 +21,6 @@
 #include "cuda/common/cluster.cuh"
 #include "cuda/common/expert_sums.cuh"
 #include "cuda/common/swiglu.cuh"
-#include "cuda/decode/columns.cuh"
 #include "cuda/decode/expert_row.cuh"
 
 /* BLOCKS of a cluster: 8 or 6 where there are so few slices that these fit the GPU, as on a rank of
@@ -34,10 +33,7 @@ enum {
     SLICE_MAX = CLUSTER_ROWS * UNIT_ROWS / 2 / UNIT_COLUMNS, /* units of a cluster */
     GATED_BYTES = SLICE_MAX * UNIT_COLUMNS * 2,
     REGISTERS = 96, /* so high that an SM runs one block, so low that it runs beside attn_out's */
-    PARTS_MAX = 2,
-    SCALE_LANES =
-        (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES, /* lanes that copy a unit's scales */
-    MIDDLE = MXFP4_UNIT_BYTES / 2 / LANE_BYTES * LANE_BYTES    /* immediate offsets have 12 bits */
+    PARTS_MAX = 2
 };
 
 /* The share of a block. A row of units is one item, or, in clusters of BLOCKS_MAX, two, so that the
@@ -141,16 +137,15 @@ template <int BLOCKS> static __device__ __forceinline__ int down_row_of(int i)
 /* ---- a warp's copies ---- */
 
 /* A warp's ring, and its next copy. Chains 0 to WARP_CHAINS - 1 are those of w_up; those of w_down
- * follow: the parts of a row of units, then the next row. Addresses are 32-bit, as ld.shared takes
- * them. */
+ * follow: the parts of a row of units, then the next row. */
 struct experts_walk {
-    uint32_t slots, slot;    /* slot: multiplied next, then refilled */
-    const unsigned char *at; /* of the lane in the item's next unit, plus MIDDLE bytes */
-    int chain, rank, n_left, step_bytes; /* n_left: copies of the chain; 0 or less: none */
-    int tile;                            /* the chain's first one in its units */
+    char *slots;
+    const unsigned char *at;
+    int slot, chain, rank, n_left, step_bytes; /* n_left: copies of the chain */
+    int tile;                                  /* the chain's first one in its units */
 };
 
-/* The lane's address in the first unit of an item, from a unit of its row of units on. */
+/* The first unit of an item, from a unit of its row of units on. */
 template <int BLOCKS>
 static __device__ __forceinline__ const unsigned char *
 item_at(struct experts_walk *walk, const struct decode_matrix &w, int item, int unit)
@@ -159,7 +154,7 @@ item_at(struct experts_walk *walk, const struct decode_matrix &w, int item, int 
 
     walk->tile = item % ROW_ITEMS * share<BLOCKS>::TILES;
     return w.units + (int64_t)(item / ROW_ITEMS * w.n_units + unit) * MXFP4_UNIT_BYTES +
-           walk->tile * MXFP4_TILE_BYTES + MIDDLE + threadIdx.x % WARP_LANES * LANE_BYTES;
+           walk->tile * MXFP4_TILE_BYTES;
 }
 
 template <int BLOCKS>
@@ -213,68 +208,22 @@ static __device__ __forceinline__ void walk_into(struct experts_walk *walk,
             (walk->chain < share<BLOCKS>::WARP_CHAINS ? p.up.matrix_bytes : p.down.matrix_bytes);
 }
 
-#define BY_POLICY EVICT_FIRST_HINT("%10")
-
-/* Starts the copies of a unit's tiles and scales to the lane's address in a slot, if `n` > 0.
- * `scales`: offset of the scales from `from`. One asm block with predicates, because the assembler
- * puts four instructions before each branch to a copy. */
-template <class RING>
-static __device__ __forceinline__ void copy_unit(uint32_t to, const unsigned char *from,
-                                                 int64_t scales, int n)
-{
-    enum { TILES = RING::TILES };
-    static_assert(TILES == UNIT_TILES || TILES == UNIT_TILES / 2, "an item of whole or half units");
-
-    if constexpr (TILES == UNIT_TILES)
-        asm volatile("{\n"
-                     ".reg .pred on, scales;\n"
-                     "setp.gt.s32 on, %2, 0;\n"
-                     "setp.lt.and.s32 scales, %3, %4, on;\n"
-                     "@on " CP_ASYNC_EVICT_FIRST " [%0], [%1 + %6], 16" BY_POLICY ";\n"
-                     "@on " CP_ASYNC_EVICT_FIRST " [%0 + %5], [%1 + %7], 16" BY_POLICY ";\n"
-                     "@on " CP_ASYNC_EVICT_FIRST " [%0 + 2 * %5], [%1 + %8], 16" BY_POLICY ";\n"
-                     "@on " CP_ASYNC_EVICT_FIRST " [%0 + 3 * %5], [%1 + %9], 16" BY_POLICY ";\n"
-                     "@scales " CP_ASYNC_EVICT_FIRST " [%0 + %11], [%1 + %12], 16" BY_POLICY ";\n"
-                     "}" ::"r"(to),
-                     "l"(from), "r"(n), "r"(threadIdx.x % WARP_LANES), "n"((int)SCALE_LANES),
-                     "n"((int)MXFP4_TILE_BYTES), "n"(-(int)MIDDLE),
-                     "n"((int)MXFP4_TILE_BYTES - (int)MIDDLE),
-                     "n"(2 * (int)MXFP4_TILE_BYTES - (int)MIDDLE),
-                     "n"(3 * (int)MXFP4_TILE_BYTES - (int)MIDDLE), "l"(EVICT_FIRST_POLICY),
-                     "n"((int)RING::SCALES_AT), "n"((int)MXFP4_SCALES_OFFSET - (int)MIDDLE)
-                     : "memory");
-    else
-        asm volatile("{\n"
-                     ".reg .pred on, scales;\n"
-                     "setp.gt.s32 on, %2, 0;\n"
-                     "setp.lt.and.s32 scales, %3, %4, on;\n"
-                     "@on " CP_ASYNC_EVICT_FIRST " [%0], [%1 + %6], 16" BY_POLICY ";\n"
-                     "@on " CP_ASYNC_EVICT_FIRST " [%0 + %5], [%1 + %7], 16" BY_POLICY ";\n"
-                     "@scales " CP_ASYNC_EVICT_FIRST " [%0 + %8], [%9], 16" BY_POLICY ";\n"
-                     "}" ::"r"(to),
-                     "l"(from), "r"(n), "r"(threadIdx.x % WARP_LANES), "n"((int)SCALE_LANES),
-                     "n"((int)MXFP4_TILE_BYTES), "n"(-(int)MIDDLE),
-                     "n"((int)MXFP4_TILE_BYTES - (int)MIDDLE), "n"((int)RING::SCALES_AT),
-                     "l"(from + scales), "l"(EVICT_FIRST_POLICY)
-                     : "memory");
-}
-
-/* Starts the copy of the next unit, if there is one, into the slot of which `to` is the lane's
- * address. */
+/* Starts the copy of the next unit, if there is one. */
 template <int BLOCKS>
 static __device__ __forceinline__ void
 walk_fill(struct experts_walk *walk, const struct decode_experts &p, const struct cluster_slices &c,
-          const int *ids, uint32_t to)
+          const int *ids, char *slot)
 {
-    copy_unit<typename share<BLOCKS>::ring>(
-        to, walk->at, MXFP4_SCALES_OFFSET - MIDDLE - walk->tile * MXFP4_TILE_BYTES, walk->n_left);
-    copy_commit();
-    walk->at += walk->step_bytes;
-    if (--walk->n_left == 0) {
-        walk->chain++;
-        walk_prepare<BLOCKS>(walk, p, c);
-        walk_into<BLOCKS>(walk, p, ids);
+    if (walk->n_left > 0) {
+        copy_tiles<typename share<BLOCKS>::ring>(slot, walk->at, walk->tile);
+        walk->at += walk->step_bytes;
+        if (--walk->n_left == 0) {
+            walk->chain++;
+            walk_prepare<BLOCKS>(walk, p, c);
+            walk_into<BLOCKS>(walk, p, ids);
+        }
     }
+    copy_commit();
 }
 
 /* ---- MMAs ---- */
@@ -316,26 +265,27 @@ add_group(struct chain_sums<TILES> *sums, const float d[TILES][4], const uint32_
 }
 
 /* The scales of a group's rows of the tiles. */
-static __device__ __forceinline__ void load_codes(uint32_t (&codes)[UNIT_TILES], uint32_t from)
+static __device__ __forceinline__ void load_codes(uint32_t (&codes)[UNIT_TILES], const char *from)
 {
-    const uint4 all = load_shared<0>(from);
+    const uint4 all = *(const uint4 *)from;
 
     codes[0] = all.x, codes[1] = all.y, codes[2] = all.z, codes[3] = all.w;
 }
 
-static __device__ __forceinline__ void load_codes(uint32_t (&codes)[UNIT_TILES / 2], uint32_t from)
+static __device__ __forceinline__ void load_codes(uint32_t (&codes)[UNIT_TILES / 2],
+                                                  const char *from)
 {
-    const uint2 both = load_shared_pair<0>(from);
+    const uint2 both = *(const uint2 *)from;
 
     codes[0] = both.x, codes[1] = both.y;
 }
 
-/* d += unit `column` of a group times its inputs, and keeps the unit's scales in its lanes. `slot`
- * and `inputs` are addresses of the lane, `scales` that of its scales in the slot. */
+/* d += unit `column` of a group times its inputs, and keeps the unit's scales in its lanes; `tile`
+ * is the item's first one. */
 template <class RING>
 static __device__ __forceinline__ void
-multiply_unit_of(float d[RING::TILES][4], uint32_t (&codes)[RING::TILES], uint32_t slot,
-                 uint32_t scales, int column, uint32_t inputs, uint32_t zeros)
+multiply_unit_of(float d[RING::TILES][4], uint32_t (&codes)[RING::TILES], const char *slot,
+                 int tile, int column, const char *inputs, const char *zeros)
 {
     enum { TILES = RING::TILES };
     const int lane = threadIdx.x % WARP_LANES, group = lane / 4, t = lane % 4;
@@ -343,13 +293,15 @@ multiply_unit_of(float d[RING::TILES][4], uint32_t (&codes)[RING::TILES], uint32
 
 #pragma unroll
     for (int i = 0; i < TILES; i++)
-        words[i] = load_shared<0>(slot + i * MXFP4_TILE_BYTES);
+        words[i] = ((const uint4 *)slot)[i * WARP_LANES + lane];
     if (t == column)
-        load_codes(codes, scales);
+        load_codes(codes, slot + RING::SCALES_AT + group * MXFP4_GROUP_SCALES_BYTES +
+                              tile * UNIT_BLOCKS * 2);
 #pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++)
-        b[block] = load_shared<0>(
-            group == column * UNIT_BLOCKS + block ? inputs + block * TOKEN_BLOCK_BYTES : zeros);
+        b[block] = *(const uint4 *)(group == column * UNIT_BLOCKS + block
+                                        ? inputs + block * TOKEN_BLOCK_BYTES + t * LANE_BYTES
+                                        : zeros);
 #pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++)
 #pragma unroll
@@ -372,16 +324,10 @@ template <int BLOCKS>
 static __device__ __forceinline__ void
 multiply_chain(struct chain_sums<share<BLOCKS>::TILES> *sums, struct experts_walk *walk,
                const struct decode_experts &p, const struct cluster_slices &c, const int *ids,
-               int tile, int n, uint32_t inputs, int step_bytes, uint32_t zeros)
+               int tile, int n, const char *inputs, int step_bytes, const char *zeros)
 {
     typedef typename share<BLOCKS>::ring ring;
     enum { TILES = ring::TILES };
-    const int lane = threadIdx.x % WARP_LANES;
-    const uint32_t to_lane = lane * LANE_BYTES; /* in a slot, */
-    const uint32_t to_scales =
-        ring::SCALES_AT + lane / 4 * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2;
-
-    inputs += lane % 4 * LANE_BYTES;
 
 #pragma unroll
     for (int i = 0; i < TILES * 2; i++)
@@ -395,16 +341,14 @@ multiply_chain(struct chain_sums<share<BLOCKS>::TILES> *sums, struct experts_wal
         for (int unit = 0; unit < GROUP_UNITS; unit++) {
             if (unit >= left)
                 break;
-            const uint32_t slot = walk->slot;
+            char *slot = walk->slots + walk->slot * ring::STAGE_BYTES;
 
             copy_wait<ring::STAGES - 1>();
             __syncwarp();
-            multiply_unit_of<ring>(d, codes, slot + to_lane, slot + to_scales, unit, inputs, zeros);
+            multiply_unit_of<ring>(d, codes, slot, tile, unit, inputs, zeros);
             __syncwarp();
-            walk_fill<BLOCKS>(walk, p, c, ids, slot + to_lane);
-            walk->slot = slot == walk->slots + (ring::STAGES - 1) * ring::STAGE_BYTES
-                             ? walk->slots
-                             : slot + ring::STAGE_BYTES;
+            walk_fill<BLOCKS>(walk, p, c, ids, slot);
+            walk->slot = walk->slot + 1 == ring::STAGES ? 0 : walk->slot + 1;
             inputs += step_bytes;
         }
         add_group(sums, d, codes);
@@ -649,12 +593,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
     const struct cluster_slices c = slices_of_cluster<BLOCKS>(plan, p.n_ranks, p.down.n_units);
     const struct up_row item = up_row_of<BLOCKS>(c, warp < share::ITEMS ? warp : 0);
     float *y = blockIdx.x == 0 ? p.y : NULL;
-    const uint32_t slots =
-        (uint32_t)__cvta_generic_to_shared(s.slots) + warp * (int)ring::WARP_BYTES;
-    const uint32_t row_at = (uint32_t)__cvta_generic_to_shared(s.row);
-    const uint32_t gated_at = (uint32_t)__cvta_generic_to_shared(s.gated);
-    const uint32_t zeros = (uint32_t)__cvta_generic_to_shared(s.zeros);
-    struct experts_walk walk = {slots, slots, NULL, 0, 0, 0, 0, 0};
+    struct experts_walk walk = {s.slots + warp * ring::WARP_BYTES, NULL, 0, 0, 0, 0, 0, 0};
     struct lane_rows<LANE_ROWS> rows;
     struct row_info info;
     uint2 bias_bits = make_uint2(0, 0);
@@ -676,7 +615,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
     walk_into<BLOCKS>(&walk, p, ids);
 #pragma unroll 1
     for (int i = 0; i < ring::STAGES; i++)
-        walk_fill<BLOCKS>(&walk, p, c, ids, slots + i * ring::STAGE_BYTES + lane * LANE_BYTES);
+        walk_fill<BLOCKS>(&walk, p, c, ids, walk.slots + i * ring::STAGE_BYTES);
     if (warp < share::ITEMS && item.rank >= 0 && has_gated_unit<BLOCKS>(p, item))
         bias_bits =
             vector_pair_bits(p.bias_up, ids[item.rank], (item.row * share::ITEM_UNITS + lane) * 2);
@@ -692,7 +631,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
         const int part = of_down >= 0 && c.n_parts > 1 ? of_down % PARTS_MAX : 0;
         const int row = down_row_of<BLOCKS>(c.n_parts > 1 ? of_down / PARTS_MAX : of_down);
         const int rank = rank_of(c, part);
-        uint32_t inputs = row_at + eighth * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
+        const char *inputs = s.row + eighth * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
         int n = (p.up.n_units - eighth + RING_WARPS - 1) / RING_WARPS, step = RING_WARPS;
         struct chain_sums<share::TILES> sums;
         int of_row; /* the chain's item */
@@ -711,7 +650,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
                 load_biases(&rows, p, ids[rank], row);
             }
             n = units_of_part(c, part);
-            inputs = gated_at + (part == 0 ? 0 : c.n[0]) * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
+            inputs = s.gated + (part == 0 ? 0 : c.n[0]) * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
             step = 1;
         } else {
             const struct up_row r = up_row_of<BLOCKS>(c, i / RING_WARPS);
@@ -721,7 +660,7 @@ static __device__ __forceinline__ void run_experts(const struct decode_experts &
             of_row = r.row;
         }
         multiply_chain<BLOCKS>(&sums, &walk, p, c, ids, of_row % share::ROW_ITEMS * share::TILES, n,
-                               inputs, step * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, zeros);
+                               inputs, step * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, s.zeros);
         if (of_down < 0)
             store_chain(s.sums + i / RING_WARPS * share::ITEM_SUMS, sums, eighth);
         else
