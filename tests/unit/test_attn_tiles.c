@@ -6,17 +6,18 @@
 
 enum { KEYS_OF_A_SPLIT = ATTN_UNIT_KEYS * ATTN_GROUP_UNITS * ATTN_SPLIT_GROUPS };
 
-/* Begins of tiles among n rows of a sequence from `position` on. Checks each tile. */
-static int tiles_of_rows(int position, int n)
+/* Begins of tiles of at most n_most rows among n rows of a sequence from `position` on. Checks each
+ * tile. */
+static int tiles_of_rows(int position, int n, int n_most)
 {
     int n_tiles = 0, first = 0;
 
     for (int i = 0; i < n; i++) {
-        if (attn_begins_tile(i, n, position + i)) {
+        if (attn_begins_tile(i, n, n_most, position + i)) {
             n_tiles++;
             first = i;
         }
-        assert_true(i - first < ATTN_TILE_ROWS);
+        assert_true(i - first < n_most);
         assert_int_equal(attn_splits_at(position + i), attn_splits_at(position + first));
     }
     return n_tiles;
@@ -25,14 +26,15 @@ static int tiles_of_rows(int position, int n)
 static void test_rows_of_a_tile(void **state)
 {
     (void)state;
-    for (int n = 1; n <= ATTN_TILED_ROWS_MAX; n++)
-        for (int position = 0; position < 40 * KEYS_OF_A_SPLIT; position++) {
-            const int n_tiles = tiles_of_rows(position, n);
+    for (int n_most = 1; n_most <= ATTN_TILE_ROWS; n_most++)
+        for (int n = 1; n <= ATTN_TILED_ROWS_MAX; n++)
+            for (int position = 0; position < 40 * KEYS_OF_A_SPLIT; position++) {
+                const int n_tiles = tiles_of_rows(position, n, n_most);
 
-            assert_true(attn_begins_tile(0, n, position));
-            assert_true(n_tiles >= (n + ATTN_TILE_ROWS - 1) / ATTN_TILE_ROWS);
-            assert_true(n_tiles <= attn_tiles_at_most(n, 1));
-        }
+                assert_true(attn_begins_tile(0, n, n_most, position));
+                assert_true(n_tiles >= (n + n_most - 1) / n_most);
+                assert_true(n_tiles <= attn_tiles_at_most(n, 1, n_most));
+            }
 }
 
 /* Where the number of splits does not change, there is no tile more than needed, and sizes differ
@@ -40,13 +42,14 @@ static void test_rows_of_a_tile(void **state)
 static void test_tiles_are_even(void **state)
 {
     (void)state;
-    for (int n = 1; n <= ATTN_TILED_ROWS_MAX; n++) {
-        assert_int_equal(tiles_of_rows(KEYS_OF_A_SPLIT, n),
-                         (n + ATTN_TILE_ROWS - 1) / ATTN_TILE_ROWS);
-        assert_true(attn_tile_rows(n) <= ATTN_TILE_ROWS);
-    }
-    assert_int_equal(attn_tile_rows(1), 1);
-    assert_int_equal(attn_tile_rows(ATTN_TILE_ROWS + 1), (ATTN_TILE_ROWS + 2) / 2);
+    for (int n_most = 1; n_most <= ATTN_TILE_ROWS; n_most++)
+        for (int n = 1; n <= ATTN_TILED_ROWS_MAX; n++) {
+            assert_int_equal(tiles_of_rows(KEYS_OF_A_SPLIT, n, n_most), (n + n_most - 1) / n_most);
+            assert_true(attn_tile_rows(n, n_most) <= n_most);
+        }
+    assert_int_equal(attn_tile_rows(1, 4), 1);
+    assert_int_equal(attn_tile_rows(5, 4), 3);
+    assert_int_equal(attn_tile_rows(5, 2), 2);
 }
 
 /* A step of several sequences, each at the position with most tiles. */
@@ -56,6 +59,7 @@ static void test_bound_of_a_step(void **state)
 
     (void)state;
     for (int turn = 0; turn < 20000; turn++) {
+        const int n_most = 1 + turn % ATTN_TILE_ROWS;
         int n_rows = 0, n_seqs = 0, n_tiles = 0;
 
         for (;;) {
@@ -68,7 +72,7 @@ static void test_bound_of_a_step(void **state)
                 break;
             for (int position = 3 * KEYS_OF_A_SPLIT - n; position <= 3 * KEYS_OF_A_SPLIT;
                  position++) {
-                const int n_of_seq = tiles_of_rows(position, n);
+                const int n_of_seq = tiles_of_rows(position, n, n_most);
 
                 most = n_of_seq > most ? n_of_seq : most;
             }
@@ -76,7 +80,7 @@ static void test_bound_of_a_step(void **state)
             n_seqs++;
             n_tiles += most;
         }
-        assert_true(n_tiles <= attn_tiles_at_most(n_rows, n_seqs));
+        assert_true(n_tiles <= attn_tiles_at_most(n_rows, n_seqs, n_most));
     }
 }
 

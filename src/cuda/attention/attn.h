@@ -77,6 +77,7 @@ struct attn_launch {
     /* Decode rows: tiles (attn_tiles.h) of a step without prefill rows in which sequences have
      * several rows, at most; 0: a block has one row. */
     int n_tiles;
+    int tile_rows; /* of a tile at most */
 };
 
 /* Number of units of a row that sees keys [first, end). */

@@ -43,7 +43,7 @@ static __device__ __forceinline__ bool tile_of_block(struct tile *t, const struc
     /* the lane behind the last row ends the last tile */
     const unsigned begins =
         __ballot_sync(ALL_LANES, !is_row || attn_begins_tile(row - seq->first_row, seq->n_rows,
-                                                             l.rows.positions[row]));
+                                                             l.tile_rows, l.rows.positions[row]));
     const bool is_mine = is_row && (begins >> lane & 1) != 0 &&
                          __popc(begins & ((1u << lane) - 1)) == (int)blockIdx.z;
     const unsigned mine = __ballot_sync(ALL_LANES, is_mine);
@@ -272,9 +272,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 
 template <int DTYPE> static bool launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
-    const int n_rows = l->n_rows < ATTN_TILE_ROWS ? l->n_rows : ATTN_TILE_ROWS;
-    const int shared_bytes =
-        PAIR * WARPS * unit<DTYPE>::BYTES + BUFFERS * BUFFER_BYTES + (n_rows - 1) * QUERY_BYTES;
+    const int shared_bytes = PAIR * WARPS * unit<DTYPE>::BYTES + BUFFERS * BUFFER_BYTES +
+                             (l->tile_rows - 1) * QUERY_BYTES;
 
     if (shared_bytes + BUFFERS * (int)sizeof(struct shared) > list->gpu->shared_per_block)
         return false;

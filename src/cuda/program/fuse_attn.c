@@ -6,7 +6,8 @@
 #include "cuda/attention/attn_tiles.h"
 
 enum {
-    BLOCKS_WANTED = 264, /* two blocks per SM on the largest GPU */
+    BLOCKS_WANTED = 264,       /* two blocks per SM on the largest GPU */
+    TILED_BLOCKS_WANTED = 256, /* of rows in tiles, by check_batch_rows on an H200 */
     FREE_BLOCKS_WANTED =
         128 /* of decode rows, in a build without batch invariance: more were slower */
 };
@@ -114,16 +115,20 @@ static void launch_splits(struct fuse *f, struct attn_launch *l, int n)
     }
 }
 
-/* Tiles of several rows of a sequence, in a step of n decode rows and no others, at most; 0: each
- * row has blocks of its own. */
-static int tiles_of(const struct fuse *f, const struct attn_launch *l, int n)
+/* Tiles of several rows of a sequence, in a step of n decode rows and no others. More rows in a
+ * tile save reads of L2, but fewer blocks share the work. Otherwise each row has blocks of its
+ * own. */
+static void choose_tiles(const struct fuse *f, struct attn_launch *l, int n)
 {
     const struct step_counts *counts = &f->in->counts;
+    const int n_blocks = n * attn_row_blocks(&l->args) * l->n_splits;
+    const int n_each = n_blocks / TILED_BLOCKS_WANTED;
 
     if (n != counts->n_rows || counts->n_seqs >= n || n > ATTN_TILED_ROWS_MAX ||
-        l->args.window_tokens > 0)
-        return 0;
-    return attn_tiles_at_most(n, counts->n_seqs);
+        l->args.window_tokens > 0 || n_each < 2)
+        return;
+    l->tile_rows = n_each < ATTN_TILE_ROWS ? n_each : ATTN_TILE_ROWS;
+    l->n_tiles = attn_tiles_at_most(n, counts->n_seqs, l->tile_rows);
 }
 
 /* The decode rows: the first n rows. With enough rows the splits of a row are merged in their
@@ -138,7 +143,7 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
         f->rounded = l->args.att.id;
     }
     l->n_rows = n;
-    l->n_tiles = tiles_of(f, l, n);
+    choose_tiles(f, l, n);
     if ((l->n_splits > ATTN_SPLITS_NEAR && n_long == 0) || !launch_attn_one_block(f->list, l)) {
         launch_splits(f, l, n);
         return;
