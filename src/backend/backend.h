@@ -201,6 +201,11 @@ struct backend_ops {
     /* Measures the links between all devices of this kind, without an open backend. At most n_max
      * are measured. NULL: there is one device. */
     enum osp_status (*links)(struct device_link *out, int n_max, int *n_devices, int *n);
+    /* *us: the time of one of n_sums sums over all ranks, one behind the other, of n_rows rows of
+     * n_columns floats. All ranks call it at the same time, between steps. OSP_EUNSUPPORTED: there
+     * is one rank, or the host exchanges for this device, which dist/host_exchange.h measures. */
+    enum osp_status (*exchange_time)(struct backend *be, int n_rows, int n_columns, int n_sums,
+                                     double *us);
     /* Costs since open(), one entry for each stage; returns their number (at most n_max). */
     int (*costs)(const struct backend *be, struct stage_cost *out, int n_max);
 };

@@ -593,6 +593,16 @@ static enum osp_status checked_probe(struct backend *be, struct probe *out)
     return c->ops->probe(c->be, out);
 }
 
+static enum osp_status checked_exchange_time(struct backend *be, int n_rows, int n_columns,
+                                             int n_sums, double *us)
+{
+    const struct checked *c = checked(be);
+
+    if (c->ops->exchange_time == NULL)
+        return fail(OSP_EUNSUPPORTED, "the host exchanges for the device %s", c->ops->name);
+    return c->ops->exchange_time(c->be, n_rows, n_columns, n_sums, us);
+}
+
 static int checked_costs(const struct backend *be, struct stage_cost *out, int n_max)
 {
     const struct checked *c = (const struct checked *)be;
@@ -680,6 +690,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .kernels = checked_kernels,                                               \
                          .probe = checked_probe,                                                   \
                          .links = links_##device,                                                  \
+                         .exchange_time = checked_exchange_time,                                   \
                          .compile = checked_compile,                                               \
                          .release_program = checked_release_program,                               \
                          .run = checked_run,                                                       \

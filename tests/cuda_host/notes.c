@@ -64,8 +64,10 @@ static const struct {
     {"mxfp8_matmul_kernel<",
      " y att q units taps normed "}, /* float32 rows, which it takes as MXFP8 */
     {"gathered_tokens_kernel", " tokens "},
-    {"residual_rmsnorm", " h "}, /* without the residual add */
+    {"residual_rmsnorm", " h "},        /* without the residual add */
+    {"shared_rmsnorm_kernel", " h y "}, /* it takes parts of h; y where only the operand is read */
     {"topk_kernel", " y wr br "},
+    {"shared_topk_kernel", " y wr br "},
     {"up_kernel<", " w_down b_down h ids gates router_logits "},
     {"down_kernel<", " w_up b_up x y h br norm router_logits "},
     {"expert_jobs_kernel", " w_up w_down b_up b_down h x y units parts gates rounded "},
@@ -73,6 +75,8 @@ static const struct {
     {"grouped_kernel<", " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
     {"expert_operand_kernel", " w_up w_down b_up b_down h x y ids gates parts router_logits "},
     {"grouped_sm90_kernel<",
+     " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
+    {"grouped_wide_kernel<",
      " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
     {"combine_partials", " w_up w_down b_up b_down h y ids gates units router_logits rounded "},
     {"combine", " w_up w_down b_up b_down y ids units "},

@@ -38,6 +38,7 @@ enum osp_status make_list(struct launch_list *list, struct step_counts *counts,
                             .n_samples_max = SYMBOLIC_SAMPLES_MAX,
                             .workspaces = &s->workspaces,
                             .peers = &s->peers,
+                            .gather = s->is_gathered ? NULL : &s->gather,
                             .is_gathered = s->is_gathered,
                             .n_experts_read = s->n_experts_read,
                             .expert_grids = s->expert_grids};
@@ -96,6 +97,7 @@ static struct situation random_situation(uint32_t *state)
         .is_native = next_random(state, 4) == 0,
         .step = {.n_decode = (int)next_random(state, next_random(state, 2) ? 1101 : 10),
                  .n_prefill = prefills[next_random(state, 6)],
+                 .n_each = (int)next_random(state, 2) * (int)next_random(state, 10),
                  .n_context = (int)next_random(state, next_random(state, 2) ? 20000 : 200),
                  .n_context_first = (int)next_random(state, 2) * 20000,
                  .samples = (enum samples)next_random(state, 4),
@@ -113,9 +115,9 @@ const char *situation_text(const struct situation *at)
     static char text[160];
 
     (void)snprintf(text, sizeof(text),
-                   "%s native %d: %d decode, %d prefill, context %d, samples %d",
-                   gpu_names[at->gpu], at->is_native, at->step.n_decode, at->step.n_prefill,
-                   at->step.n_context, (int)at->step.samples);
+                   "%s native %d: %d decode, %d each, %d prefill, context %d, samples %d",
+                   gpu_names[at->gpu], at->is_native, at->step.n_decode, at->step.n_each,
+                   at->step.n_prefill, at->step.n_context, (int)at->step.samples);
     return text;
 }
 

@@ -324,6 +324,8 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
         s->peers = (struct rank_peers){.rank = spec->rank,
                                        .n_ranks = spec->n_ranks,
                                        .on_device = (const struct rank_peers *)PEERS};
+    s->gather = rank_gather_at(0, SYMBOLIC_ROWS_MAX, shape_of(spec).width, shape_of(spec).active,
+                               s->model.shard.n_ranks);
     if (spec->is_gathered)
         s->peers.windows[spec->rank] = (char *)WINDOW;
     s->is_gathered = spec->is_gathered;
@@ -360,13 +362,30 @@ enum address_of symbolic_find(const struct symbolic *s, const struct program *p,
 
 /* ---- steps ---- */
 
+static int rows_each(const struct step_spec *spec)
+{
+    return spec->n_each > 0 ? spec->n_each : 1;
+}
+
+static int decode_seqs(const struct step_spec *spec)
+{
+    return (spec->n_decode + rows_each(spec) - 1) / rows_each(spec);
+}
+
 static void fill_rows(struct batch *b, const struct step_spec *spec)
 {
     int *phases = (int *)BATCH_PHASES(b), *positions = (int *)BATCH_POSITIONS(b);
+    int *row_seq = (int *)BATCH_ROW_SEQ(b);
+    struct batch_seq *seqs = (struct batch_seq *)BATCH_SEQS(b);
 
     for (int i = 0; i < b->n_rows; i++) {
-        phases[i] = i < spec->n_decode ? PHASE_DECODE : PHASE_PREFILL;
-        positions[i] = i < spec->n_decode ? spec->n_context : i - spec->n_decode;
+        const bool is_decode = i < spec->n_decode;
+
+        phases[i] = is_decode ? PHASE_DECODE : PHASE_PREFILL;
+        positions[i] = is_decode ? spec->n_context + i % rows_each(spec) : i - spec->n_decode;
+        row_seq[i] = is_decode ? i / rows_each(spec) : b->n_seqs - 1;
+        if (seqs[row_seq[i]].n_rows++ == 0)
+            seqs[row_seq[i]].first_row = i;
     }
     if (spec->n_context_first > 0 && spec->n_decode > 0)
         positions[0] = spec->n_context_first;
@@ -390,7 +409,7 @@ struct batch *symbolic_batch(const struct step_spec *spec)
     const bool has_prefill = spec->n_prefill > 0;
     const struct batch_counts n = {
         .n_rows = spec->n_decode + spec->n_prefill,
-        .n_seqs = spec->n_decode + has_prefill,
+        .n_seqs = decode_seqs(spec) + has_prefill,
         .n_samples = spec->samples == SAMPLES_NO
                          ? 0
                          : spec->n_decode + (has_prefill && spec->samples != SAMPLES_DECODE),

@@ -33,6 +33,7 @@ struct symbolic {
     uint64_t *n_experts_read;
     const float *expert_grids;
     struct rank_peers peers;
+    struct rank_gather gather;
     bool is_gathered;
     uintptr_t next; /* address of the next tensor */
 };
@@ -58,6 +59,7 @@ enum samples {
 
 struct step_spec {
     int n_decode, n_prefill; /* rows; the prefill rows are one sequence */
+    int n_each;              /* decode rows of a sequence; 0: one */
     int n_context;           /* positions before each decode row */
     int n_context_first;     /* of the first row, unless 0 */
     enum samples samples;

@@ -44,6 +44,18 @@ static const struct golden goldens[] = {
     {"decode-1", "1 decode row", MODEL_120B, {SM_90A, false, {.n_decode = 1}}, 0, 0},
     {"decode-2", "2 decode rows", MODEL_120B, {SM_90A, false, {.n_decode = 2}}, 0, 0},
     {"decode-4", "4 decode rows", MODEL_120B, {SM_90A, false, {.n_decode = 4}}, 0, 0},
+    {"drafts-4",
+     "4 decode rows of a sequence at position 2048",
+     MODEL_120B,
+     {SM_90A, false, {.n_decode = 4, .n_each = 4, .n_context = 2048}},
+     0,
+     0},
+    {"drafts-8",
+     "8 decode rows of a sequence at position 2048",
+     MODEL_120B,
+     {SM_90A, false, {.n_decode = 8, .n_each = 8, .n_context = 2048}},
+     0,
+     0},
     {"decode-5", "5 decode rows, padded to 6", MODEL_120B, {SM_90A, false, {.n_decode = 5}}, 0, 0},
     {"decode-64", "64 decode rows", MODEL_120B, {SM_90A, false, {.n_decode = 64}}, 0, 0},
     {"decode-65",
@@ -255,11 +267,21 @@ static void test_goldens(void **state)
 
 /* ---- hazards ---- */
 
+static void check_shared_memory(const struct launch_list *list, const struct situation *at)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->launches[i].shared_bytes > (uint32_t)list->gpu->shared_per_block)
+            fail_msg("%s: %s has %u bytes of shared memory, the GPU %d for a block",
+                     situation_text(at), list->launches[i].name, list->launches[i].shared_bytes,
+                     list->gpu->shared_per_block);
+}
+
 static void check_hazards(const struct symbolic *s, const struct program *p,
                           const struct launch_list *list, const struct step_counts *counts,
                           const struct situation *at)
 {
     (void)s;
+    check_shared_memory(list, at);
     if (launch_list_check(list, p, counts) != OSP_OK) {
         launch_list_print(stderr, list, p);
         fail_msg("%s: %s", situation_text(at), fail_message());

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "cuda/common/layout.h"
 
-enum { COLUMNS_MAX = 200 };
+enum { COLUMNS_MAX = 200, ZERO_SCALE_EVERY = 11 };
 
 struct weights {
     struct tensor raw, packed;
@@ -32,7 +32,8 @@ static struct weights some_weights(enum dtype dtype, enum tensor_layout layout, 
     if (dtype == DTYPE_MXFP4) {
         scales = mem_new((size_t)n);
         for (int64_t i = 0; i < n / MXFP4_BLOCK; i++)
-            scales[i] = (uint8_t)(120 + rng_bits(4, (uint64_t)i, 0) % 12);
+            scales[i] =
+                (uint8_t)(i % ZERO_SCALE_EVERY == 3 ? 0 : 120 + rng_bits(4, (uint64_t)i, 0) % 12);
     }
     w.raw.scales = scales;
     w.packed = w.raw;
@@ -71,11 +72,12 @@ static void pack(struct weights *w)
             memcpy(unit + i * LANE_BYTES, words, LANE_BYTES);
         }
         for (int i = MXFP4_SCALES_OFFSET; i < MXFP4_UNIT_BYTES && n_pieces == 1; i++)
-            unit[i] = pack_mxfp4_scale(&w->raw, row, column, i - MXFP4_SCALES_OFFSET);
+            assert_in_range(
+                unit[i] = pack_mxfp4_scale(&w->raw, row, column, i - MXFP4_SCALES_OFFSET), 1, 254);
     }
 }
 
-/* The element as the checkpoint has it. */
+/* The element as the checkpoint has it, or 0 in a block with the scale 2^-127. */
 static double raw_value(const struct tensor *t, int64_t row, int64_t column)
 {
     static const double values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
@@ -89,6 +91,8 @@ static double raw_value(const struct tensor *t, int64_t row, int64_t column)
     }
     code = ((const uint8_t *)t->data)[i / 2];
     code = i % 2 == 0 ? code & 15 : code >> 4;
+    if (((const uint8_t *)t->scales)[i / MXFP4_BLOCK] == 0)
+        return 0;
     return ldexp(code & 8 ? -values[code & 7] : values[code & 7],
                  ((const uint8_t *)t->scales)[i / MXFP4_BLOCK] - 127);
 }

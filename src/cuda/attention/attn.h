@@ -74,6 +74,10 @@ struct attn_launch {
     /* Decode rows whose heads fill whole units of columns: also store the rows of att as FP16, as
      * launch_round_rows() does. NULL: do not store them. */
     uint16_t *rounded;
+    /* Decode rows: tiles (attn_tiles.h) of a step without prefill rows in which sequences have
+     * several rows, at most; 0: a block has one row. */
+    int n_tiles;
+    int tile_rows; /* of a tile at most */
 };
 
 /* Number of units of a row that sees keys [first, end). */
@@ -129,6 +133,9 @@ void launch_attn_decode(struct launch_list *list, const struct attn_launch *l);
 /* The same with one block per row and head; long rows are skipped. Returns false if there are too
  * few rows, or one split, for it. */
 bool launch_attn_one_block(struct launch_list *list, const struct attn_launch *l);
+/* The same with one block per tile, head and split, if l->n_tiles > 0. Returns false if the rows
+ * have one split, a window, or too many keys for it, or the GPU has too little shared memory. */
+bool launch_attn_rows(struct launch_list *list, const struct attn_launch *l);
 /* The same for rows of one split. Returns false if there are too few rows or too many keys for
  * it. */
 bool launch_attn_window(struct launch_list *list, const struct attn_launch *l);

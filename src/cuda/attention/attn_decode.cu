@@ -19,6 +19,7 @@
  * the block of the last split adds the split-K partials and the sink, in order. With few rows and
  * few splits the splits form a cluster and use its distributed shared memory. Otherwise they use
  * global memory (attn_merge.cuh). The order of all sums depends on the row's position alone.
+ * Several rows of a sequence share a block (attn_rows.cu).
  *
  * Traffic: the keys and values that a row sees, once. Memory bound from about 16,384 tokens on,
  * below that bound by the latency of the chain from query to sum. H200, 2026-11-22, BF16, us per
@@ -73,7 +74,7 @@ run_warp(struct state *st, char *rings, const struct attn_launch &l, const struc
     for (int i = 0; i < AT_ONCE; i++)
         pages[i] = page_of(k, first + (STAGES + i) * k.step);
     if (!IS_CLUSTER && k.n_splits > 1) {
-        const uint4 words = __ldcg((const uint4 *)merge_buf_of_block(l));
+        const uint4 words = __ldcg((const uint4 *)merge_buf_of(l, blockIdx.z));
 
         header = {words.x, words.y, words.z, words.w};
     }
@@ -164,12 +165,13 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         return;
     }
     const uint32_t tag = merge_tag(header.n_uses);
+    char *const buf = merge_buf_of(l, blockIdx.z);
 
-    publish_split(l, sums, tag);
-    if (!merge_splits(&sums, l, k, tag, header.is_impatient != 0))
+    publish_split(buf, sums, tag);
+    if (!merge_splits(&sums, buf, k, tag, header.is_impatient != 0))
         return;
     finish(l, k, sums, sink, head);
-    merge_end(l, tag);
+    merge_end(buf, tag);
 }
 
 template <int DTYPE, int STAGES, bool IS_CLUSTER>
@@ -183,16 +185,26 @@ static void launch_stages(struct launch_list *list, const struct attn_launch *l)
         dim3(THREADS), shared_bytes, IS_CLUSTER ? (unsigned)l->n_splits : 1, *l);
 }
 
+static bool has_one_unit_a_warp(const struct attn_launch *l)
+{
+    return l->n_units <= l->n_splits * WARPS;
+}
+
+static bool is_cluster_launch(const struct launch_list *list, const struct attn_launch *l)
+{
+    return !has_one_unit_a_warp(l) && l->n_splits > 1 && l->n_splits <= CLUSTER_SPLITS_MAX &&
+           l->n_rows <= CLUSTER_ROWS_MAX && gpu_has_pdl(list->gpu);
+}
+
 template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
     enum { STAGES = RING_BYTES / unit<DTYPE>::BYTES / 2 * 2 };
 
     /* Rows with one unit per warp may use either kernel, with the same bits; other rows use
      * pairs. */
-    if (l->n_units <= l->n_splits * WARPS)
+    if (has_one_unit_a_warp(l))
         launch_stages<DTYPE, 1, false>(list, l);
-    else if (l->n_splits > 1 && l->n_splits <= CLUSTER_SPLITS_MAX &&
-             l->n_rows <= CLUSTER_ROWS_MAX && gpu_has_pdl(list->gpu))
+    else if (is_cluster_launch(list, l))
         launch_stages<DTYPE, STAGES, true>(list, l);
     else
         launch_stages<DTYPE, STAGES, false>(list, l);
@@ -202,6 +214,8 @@ void launch_attn_decode(struct launch_list *list, const struct attn_launch *l)
 {
     if (l->n_splits <= ATTN_SPLITS_NEAR &&
         (launch_attn_one_block(list, l) || launch_attn_window(list, l)))
+        return;
+    if (!is_cluster_launch(list, l) && launch_attn_rows(list, l))
         return;
     if (l->args.kv.dtype == DTYPE_F8)
         launch_dtype<DTYPE_F8>(list, l);

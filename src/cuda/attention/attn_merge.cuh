@@ -19,10 +19,10 @@ enum {
     MERGE_POLLS_MAX = 4096 /* about 3 ms; a merge takes 2 us */
 };
 
-/* The merge buffer of this block's row, which begins with its header. */
-static __device__ __forceinline__ char *merge_buf_of_block(const struct attn_launch &l)
+/* The merge buffer of this block's heads and row n of the launch. It begins with its header. */
+static __device__ __forceinline__ char *merge_buf_of(const struct attn_launch &l, unsigned n)
 {
-    return l.merge_bufs + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * ATTN_MERGE_BYTES;
+    return l.merge_bufs + ((int64_t)n * gridDim.y + blockIdx.y) * ATTN_MERGE_BYTES;
 }
 
 /* The tag of this use of the buffer, never 0, which unused partials have. */
@@ -56,16 +56,15 @@ static __device__ __forceinline__ bool load_tagged(float2 *out, const char *from
 }
 
 /* Address of a split's partials: (heads, D) sums, then (heads, 2) numbers, in pairs. */
-static __device__ __forceinline__ char *split_result(const struct attn_launch &l, int split)
+static __device__ __forceinline__ char *split_result(char *buf, int split)
 {
-    return merge_buf_of_block(l) + ATTN_MERGE_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
+    return buf + ATTN_MERGE_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
 }
 
-static __device__ __forceinline__ void publish_split(const struct attn_launch &l, struct sums sums,
-                                                     uint32_t tag)
+static __device__ __forceinline__ void publish_split(char *buf, struct sums sums, uint32_t tag)
 {
     const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    char *to = split_result(l, blockIdx.x);
+    char *to = split_result(buf, blockIdx.x);
 
     if (lane == 0)
         store_tagged(to + (THREADS + head) * PAIR_BYTES, sums.largest, sums.weights, tag);
@@ -74,8 +73,8 @@ static __device__ __forceinline__ void publish_split(const struct attn_launch &l
 
 /* Reads the partials of all splits, n_polls times at most, until they are there, and adds them in
  * order. Returns false if some were not there. */
-static __device__ __forceinline__ bool sum_splits(struct sums *all, const struct attn_launch &l,
-                                                  int n_splits, uint32_t tag, int n_polls)
+static __device__ __forceinline__ bool sum_splits(struct sums *all, char *buf, int n_splits,
+                                                  uint32_t tag, int n_polls)
 {
     const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     float2 of_split = {-INFINITY, 0.0f};
@@ -85,8 +84,8 @@ static __device__ __forceinline__ bool sum_splits(struct sums *all, const struct
     *all = {};
     if (lane < n_splits)
         do
-            is_there =
-                load_tagged(&of_split, split_result(l, lane) + (THREADS + head) * PAIR_BYTES, tag);
+            is_there = load_tagged(&of_split,
+                                   split_result(buf, lane) + (THREADS + head) * PAIR_BYTES, tag);
         while (!is_there && --n_polls > 0);
     __syncwarp();
     all->largest = warp_max(of_split.x);
@@ -102,7 +101,7 @@ static __device__ __forceinline__ bool sum_splits(struct sums *all, const struct
             for (int i = 0; i < SPLITS_AT_ONCE; i++)
                 if (first + i < n_splits)
                     are_there &= load_tagged(
-                        &out[i], split_result(l, first + i) + threadIdx.x * PAIR_BYTES, tag);
+                        &out[i], split_result(buf, first + i) + threadIdx.x * PAIR_BYTES, tag);
         } while (!are_there && --n_polls > 0);
         is_there &= are_there;
         __syncwarp();
@@ -118,15 +117,14 @@ static __device__ __forceinline__ bool sum_splits(struct sums *all, const struct
 }
 
 /* Volatile, so that accesses stay on their side of the fence. */
-static __device__ __forceinline__ volatile uint32_t *deferred_of(const struct attn_launch &l)
+static __device__ __forceinline__ volatile uint32_t *deferred_of(char *buf)
 {
-    return &((struct attn_merge_header *)merge_buf_of_block(l))->deferred;
+    return &((struct attn_merge_header *)buf)->deferred;
 }
 
 /* Whether this block, which has published its partials, merges the row; then *all has the sums. */
-static __device__ __forceinline__ bool merge_splits(struct sums *all, const struct attn_launch &l,
-                                                    const struct block &k, uint32_t tag,
-                                                    bool is_impatient)
+static __device__ __forceinline__ bool
+merge_splits(struct sums *all, char *buf, const struct block &k, uint32_t tag, bool is_impatient)
 {
     const bool is_last = (int)blockIdx.x == k.n_splits - 1;
 
@@ -138,15 +136,15 @@ static __device__ __forceinline__ bool merge_splits(struct sums *all, const stru
             __syncthreads(); /* all threads have published */
             if (threadIdx.x == 0) {
                 if (is_last)
-                    *deferred_of(l) = tag;
+                    *deferred_of(buf) = tag;
                 __threadfence();
-                is_deferred = is_last || *deferred_of(l) == tag;
+                is_deferred = is_last || *deferred_of(buf) == tag;
             }
         }
         if (!__syncthreads_or(is_deferred))
             return false;
         if (__syncthreads_and(
-                sum_splits(all, l, k.n_splits, tag, pass == 0 ? (int)MERGE_POLLS_MAX : 1)))
+                sum_splits(all, buf, k.n_splits, tag, pass == 0 ? (int)MERGE_POLLS_MAX : 1)))
             return true;
     }
     return false;
@@ -155,9 +153,8 @@ static __device__ __forceinline__ bool merge_splits(struct sums *all, const stru
 /* Ends a use of the buffer: by all threads of a block that has merged, behind a barrier. After the
  * last tag, a split that was not used since the tags began would have partials of a tag that comes
  * again, so all of them are cleared. */
-static __device__ __forceinline__ void merge_end(const struct attn_launch &l, uint32_t tag)
+static __device__ __forceinline__ void merge_end(char *buf, uint32_t tag)
 {
-    char *buf = merge_buf_of_block(l);
     struct attn_merge_header *header = (struct attn_merge_header *)buf;
 
     if (tag != UINT32_MAX) {

@@ -65,18 +65,18 @@ static __device__ int long_row(const struct attn_rows &rows, int n_scanned, int 
     return n_scanned;
 }
 
-/* Returns false if the block has no work. */
-static __device__ __forceinline__ bool block_of(struct block *k, const struct attn_launch &l)
+/* Groups of query heads of a key/value head. */
+static __device__ __forceinline__ int head_parts(const struct attn_launch &l)
+{
+    return (l.n_group + ATTN_HEADS - 1) / ATTN_HEADS;
+}
+
+/* The block's share of a row, with a group of its heads. Returns false if it has none. */
+static __device__ __forceinline__ bool block_of_row(struct block *k, const struct attn_launch &l,
+                                                    int row, int part)
 {
     const struct attn_args &a = l.args;
-    const int n_group = l.n_group, n_parts = (n_group + ATTN_HEADS - 1) / ATTN_HEADS;
-    const int part = blockIdx.y % n_parts;
-    int row = l.first_row + blockIdx.z;
-
-    if (l.n_scanned > 0)
-        row = long_row(l.rows, l.n_scanned, row);
-    if (l.n_scanned > 0 && row == l.n_scanned)
-        return false;
+    const int n_group = l.n_group, n_parts = head_parts(l);
     const int position = l.rows.positions[row];
     const int phase = l.rows.phases[row], kv_head = (int)blockIdx.y / n_parts;
     const struct batch_seq *seq = &l.rows.seqs[l.rows.row_seq[row]];
@@ -101,6 +101,19 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     k->page_bytes = (uint32_t)(kv_side(&a.kv, 1, 0, kv_head) - k->keys);
     materialize(k->pages);
     return true;
+}
+
+/* Returns false if the block has no work. */
+static __device__ __forceinline__ bool block_of(struct block *k, const struct attn_launch &l)
+{
+    const int part = blockIdx.y % head_parts(l);
+    int row = l.first_row + blockIdx.z;
+
+    if (l.n_scanned > 0)
+        row = long_row(l.rows, l.n_scanned, row);
+    if (l.n_scanned > 0 && row == l.n_scanned)
+        return false;
+    return block_of_row(k, l, row, part);
 }
 
 /* ---- one warp over its units ---- */

@@ -18,10 +18,13 @@
  * scales of the unit follow its four tiles, 128 bytes: (group, tile, block, row g or g + 8). The
  * codes of a word are arranged so that AND, multiply, AND yields two of them as FP16 numbers, 2^-14
  * times their value. A unit has 2,176 bytes: 17 lines of 128. The units of a matrix are followed by
- * one byte per row, the row's largest scale; the prefill GEMM uses scales relative to it. */
+ * one byte per row, the row's largest scale; the prefill GEMM uses scales relative to it. No packed
+ * scale is the subnormal 2^-127, so that a scale is a shift and an AND: a block that has it is
+ * packed as zeros with the scale 2^-126. */
 #ifndef CUDA_COMMON_LAYOUT_H
 #define CUDA_COMMON_LAYOUT_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "backend/tensor.h"
@@ -230,11 +233,25 @@ static inline HOST_DEVICE float weight_at(const struct tensor *t, int64_t e, int
 
 /* ---- packing: `raw` is one matrix, (rows, columns) or LAYOUT_COLUMNS ---- */
 
+static inline HOST_DEVICE bool is_within(const struct tensor *raw, int64_t row, int64_t column)
+{
+    return row < raw->dim[0] && column < raw->dim[1];
+}
+
+/* The code of the scale of an element's block; 127 past the end. */
+static inline HOST_DEVICE uint8_t raw_scale(const struct tensor *raw, int64_t row, int64_t column)
+{
+    return is_within(raw, row, column)
+               ? ((const uint8_t *)raw->scales)[(row * raw->dim[1] + column) / MXFP4_BLOCK]
+               : 127;
+}
+
+/* Eight codes; zeros past the end and in a block with the scale 2^-127. */
 static inline HOST_DEVICE uint32_t raw_codes(const struct tensor *raw, int64_t row, int64_t column)
 {
     uint32_t codes = 0;
 
-    if (row < raw->dim[0] && column < raw->dim[1])
+    if (is_within(raw, row, column) && raw_scale(raw, row, column) != 0)
         memcpy(&codes, (const char *)raw->data + (row * raw->dim[1] + column) / 2, sizeof(codes));
     return codes;
 }
@@ -262,11 +279,9 @@ static inline HOST_DEVICE uint8_t pack_mxfp4_scale(const struct tensor *raw, int
 {
     const int group = i / MXFP4_GROUP_SCALES_BYTES, rest = i % MXFP4_GROUP_SCALES_BYTES;
     const int64_t r = row + rest / 4 * TILE_ROWS + group * 2 + rest % 2;
-    const int64_t c = column + rest / 2 % 2 * MXFP4_BLOCK;
+    const uint8_t scale = raw_scale(raw, r, column + rest / 2 % 2 * MXFP4_BLOCK);
 
-    if (r >= raw->dim[0] || c >= raw->dim[1])
-        return 127;
-    return ((const uint8_t *)raw->scales)[(r * raw->dim[1] + c) / MXFP4_BLOCK];
+    return scale == 0 ? 1 : scale;
 }
 
 /* The lane's 16 bytes with index `piece` (block * 2 + MMA) of a BF16 tile. */

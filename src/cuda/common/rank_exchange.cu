@@ -8,7 +8,7 @@
 #include "cuda/common/live_rows.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/rank_add.cuh"
-#include "cuda/common/rank_wait.cuh"
+#include "cuda/common/rank_vector.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 
 enum {
@@ -17,46 +17,6 @@ enum {
     FEW_VECTORS = 1024, /* as many blocks as possible for the least latency */
     BLOCKS_PER_SM = 2
 };
-
-/* ---- a vector of a window ---- */
-
-static __device__ __forceinline__ void push(void *to, uint4 v)
-{
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
-                 "r"(v.w)
-                 : "memory");
-}
-
-static __device__ __forceinline__ uint4 poll(const void *from)
-{
-    uint4 v;
-
-    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from)
-                 : "memory");
-    return v;
-}
-
-static __device__ __forceinline__ bool has_arrived(uint4 v)
-{
-    return v.x != RANK_EMPTY && v.y != RANK_EMPTY && v.z != RANK_EMPTY && v.w != RANK_EMPTY;
-}
-
-/* Waits for a vector, and empties its place. */
-static __device__ __forceinline__ uint4 take(char *from, const struct rank_peers &p, int rank,
-                                             struct rank_wait *w)
-{
-    uint4 v = poll(from);
-
-    for (int polls = 1; !has_arrived(v); polls++) {
-        if (is_over(p, rank, polls, w))
-            return make_uint4(RANK_LOST, RANK_LOST, RANK_LOST, RANK_LOST);
-        v = poll(from);
-    }
-    push(from, make_uint4(RANK_EMPTY, RANK_EMPTY, RANK_EMPTY, RANK_EMPTY));
-    return v;
-}
 
 /* ---- sums ---- */
 
@@ -69,13 +29,12 @@ struct vectors {
 
 static __device__ __forceinline__ struct vectors vectors_of(const struct rank_sums &s)
 {
-    const int64_t slot = (*(volatile uint32_t *)s.peers.n_before + (uint32_t)s.index) % 2;
     struct vectors v;
 
     v.row = s.n_columns / RANK_WORDS;
     v.n = live_rows(s.n_live, s.n_rows) * v.row;
     v.part = rank_part_vectors(v.n, s.peers.n_ranks);
-    v.slot_at = slot * s.peers.slot_bytes;
+    v.slot_at = rank_slot_at(s.peers, s.index);
     v.mine = s.peers.windows[s.peers.rank] + v.slot_at;
     return v;
 }
@@ -105,7 +64,7 @@ static __device__ __forceinline__ void add_all(const struct rank_sums &s, const 
     struct rank_wait wait = {0, false};
 
 #pragma unroll 4
-    for (int64_t i = begin; !s.is_pushed && i < v.n; i += stride) {
+    for (int64_t i = begin; i < v.n; i += stride) {
         const uint4 own = load_own(s, i);
 
 #pragma unroll
@@ -131,7 +90,7 @@ static __device__ __forceinline__ void add_owned(const struct rank_sums &s, cons
     struct rank_wait wait = {0, false};
 
 #pragma unroll 2
-    for (int64_t at = begin; !s.is_pushed && at < v.part; at += stride)
+    for (int64_t at = begin; at < v.part; at += stride)
 #pragma unroll
         for (int r = 0; r < RANK_PEERS_MAX; r++)
             if (r < n_ranks && r != rank && r * v.part + at < v.n)
@@ -205,8 +164,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t begin = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const int64_t stride = (int64_t)gridDim.x * blockDim.x, row = o.n_columns / RANK_WORDS;
     const int64_t n = live_rows(o.n_live, o.n_rows) * row;
-    const int64_t slot_at =
-        (*(volatile uint32_t *)p.n_before + (uint32_t)o.index) % 2 * p.slot_bytes;
+    const int64_t slot_at = rank_slot_at(p, o.index);
     struct rank_wait wait = {0, false};
 
     pdl_wait();
@@ -262,10 +220,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int n = s.n_rows * row;
     const struct rank_peers &p = s.peers;
     const uint32_t bad = EXPERT_SUM_POISONED;
+    const int64_t slot_at = rank_slot_at(p, s.index);
     struct rank_wait wait = {0, false};
-
-    const int64_t slot_at =
-        (*(volatile uint32_t *)p.n_before + (uint32_t)s.index) % 2 * p.slot_bytes;
 
     pdl_wait();
     pdl_launch_dependents();

@@ -116,19 +116,9 @@ struct rank_sums {
     const float *unit;     /* (n_columns) */
     const int32_t *n_live; /* live_rows.cuh: rows that are exchanged; NULL: all */
     int32_t n_rows, n_integer, n_columns;
-    int32_t index;  /* of the exchange in its step */
-    bool is_pushed; /* the kernel that computed h has pushed it (struct rank_push) */
+    int32_t index; /* of the exchange in its step */
 };
 void launch_rank_sums(struct launch_list *list, const struct rank_sums *s);
-
-/* For a kernel that computes all rows of such an exchange, floats, and pushes them (rank_push.cuh).
- * It must run behind the exchange before, as every kernel of the same stream does. */
-struct rank_push {
-    const struct rank_peers *peers; /* device memory; NULL: nothing is pushed */
-    int64_t n_vectors;              /* of RANK_WORDS numbers, in all rows */
-    int32_t index;
-    bool is_owned; /* rank_is_owned() */
-};
 
 /* The same for decode rows of attn_out, whose sums are two words (out_sums.h): high ones in h, low
  * ones in `low`. h = the value of the sum over ranks, plus bias. */

@@ -48,12 +48,12 @@ static __device__ __forceinline__ void decode_word(uint32_t out[4], uint32_t wor
     out[3] = times<68>(word & E2M1_FOURTH_BITS) & (uint32_t)E2M1_HALF_MASK;
 }
 
-/* 2^(code - 127) of byte i; 2^-127 is subnormal and the smallest of all. */
+/* 2^(code - 127) of byte i, which is not 0 (layout.h). */
 static __device__ __forceinline__ float scale_at(uint32_t codes, int i)
 {
     const uint32_t exponent = i == 3 ? codes >> 1 : codes << (23 - 8 * i);
 
-    return __uint_as_float(max(exponent & 0x7F800000u, 0x00400000u));
+    return __uint_as_float(exponent & 0x7F800000u);
 }
 
 /* ---- MMAs ---- */

@@ -265,7 +265,10 @@ bool launch_decode_down(struct launch_list *list, const struct decode_experts *p
 bool decode_down_fits(struct launch_list *list, const struct decode_experts *p);
 
 /* The same with tokens grouped by expert. */
-enum { DECODE_JOB_TOKENS = 8 };
+enum {
+    DECODE_JOB_TOKENS = 8,
+    DECODE_SHARES_MAX = 256 /* blocks of launch_decode_grouped_wide(), one per SM */
+};
 struct decode_job {
     int32_t expert, first, n;          /* entries [first, first + n) */
     int32_t row;                       /* the first one's row of the operand, where there is one */
@@ -288,6 +291,11 @@ struct decode_grouped {
     char *operand, *units_operand; /* y of the entries; their gated units */
     int32_t *place;                /* (T*A): the operand row of token t at rank a */
     int32_t n_operand_rows;
+    /* Where decode_grouped_wide_fits(): the first item of each block, and the number of items
+     * (job_shares.h), of up and then of down; NULL: blocks have equal numbers of items. */
+    int32_t *shares;    /* (2, n_shares + 1) */
+    int32_t n_shares;   /* blocks */
+    int32_t n_parts[2]; /* items of a job, of up and of down */
 };
 void launch_decode_expert_jobs(struct launch_list *list, const struct decode_grouped *p);
 /* The same for at most DECODE_FUSED_MAX rows whose router sums are known (e.topk_input); it also
@@ -305,6 +313,16 @@ bool decode_grouped_fits(struct launch_list *list, struct decode_grouped *p);
 void launch_decode_grouped_sm90(struct launch_list *list, const struct decode_grouped *p,
                                 bool is_up);
 bool decode_grouped_sm90_fits(struct launch_list *list, struct decode_grouped *p);
+/* The same by mma.sync, for jobs of up to 24 tokens, with blocks that have equal shares of the cost
+ * of all jobs; Hopper only. It also sets n_shares and n_parts. */
+void launch_decode_grouped_wide(struct launch_list *list, const struct decode_grouped *p,
+                                bool is_up);
+bool decode_grouped_wide_fits(struct launch_list *list, struct decode_grouped *p);
+/* launch_decode_rmsnorm_router() and launch_decode_expert_jobs() in one kernel. Returns false for
+ * more than eight rows or 32 entries, and where jobs have fewer tokens than there are rows. */
+bool launch_decode_router_jobs(struct launch_list *list, const struct decode_router *p,
+                               const struct decode_rmsnorm *rmsnorm,
+                               const struct decode_grouped *jobs);
 /* Adds the expert outputs of each token (parts) to e.x, and stores their
  * RMSNorm by rows.norm in rows.y; e.x NULL: stores the sum in e.h. */
 void launch_decode_combine(struct launch_list *list, const struct decode_grouped *p,

@@ -1,10 +1,15 @@
-/* Job lists for the grouped MoE decode kernels (decode_grouped.cu, decode_grouped_sm90.cu), by one
- * block: top-k of each token, unless the router did it, and for each expert its entries in token
- * order, in jobs of up to job_tokens, and the gates of the entries. Bound by latency.
+/* Job lists for the grouped MoE decode kernels (decode_grouped*.cu), by one block: top-k of each
+ * token, unless the router did it, and for each expert its entries in token order, in jobs of up to
+ * job_tokens, the gates of the entries, and where blocks have shares, their first items. Bound by
+ * latency.
  *
  * A second kernel does it for a few rows, from the router sums of the output projection, with the
- * norms of the rows. A third one copies the rows of the entries to the operand of wgmma. */
+ * norms of the rows. A third one copies the rows of the entries to the operand that the kernels for
+ * many rows read. For five to eight rows the router's kernel can list the jobs (decode_router.cu).
+ */
 #include "cuda/decode/expert_row.cuh"
+#include "cuda/decode/few_jobs.cuh"
+#include "cuda/decode/job_shares.h"
 #include "cuda/decode/operand_piece.cuh"
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/live_rows.cuh"
@@ -18,19 +23,14 @@ enum {
     LANE_ENTRIES_MAX = DECODE_ROWS_MAX * DECODE_ACTIVE_MAX / GROUP_THREADS
 };
 
-/* The first entry, job and operand row of an expert. */
-struct expert_slot {
-    int entry, job, row;
-};
-
 /* A warp has consecutive entries: its counts of each expert, then the number of that expert's
  * entries before its own. */
 struct warp_counts {
     uint16_t of[GROUP_WARPS][DECODE_EXPERTS_MAX];
 };
 
-/* First entries and jobs of the experts from their counts: one thread per expert, one prefix sum
- * for all four values. */
+/* First entries and jobs of the experts, and their numbers, from the experts' counts: one thread
+ * per expert, one prefix sum for all four values. */
 static __device__ void list_jobs(const struct decode_grouped &p, int count,
                                  struct expert_slot *first)
 {
@@ -50,7 +50,7 @@ static __device__ void list_jobs(const struct decode_grouped &p, int count,
     const struct expert_slot at = {(int)(before & MASK), (int)(before >> FIELD_BITS & MASK),
                                    (int)(before >> 2 * FIELD_BITS & MASK)};
 
-    if (e < DECODE_EXPERTS_MAX)
+    if (e <= DECODE_EXPERTS_MAX)
         first[e] = at;
     for (int i = 0; i < n_jobs; i++) {
         struct decode_job *to = &p.jobs[at.job + i];
@@ -66,6 +66,16 @@ static __device__ void list_jobs(const struct decode_grouped &p, int count,
         (void)atomicAdd((unsigned long long *)p.e.n_read,
                         (unsigned long long)(all >> 3 * FIELD_BITS));
     }
+}
+
+/* The first items of all shares: one thread each. */
+static __device__ void list_shares(const struct decode_grouped &p, const struct expert_slot *first)
+{
+    const int n_each = p.n_shares + 1;
+
+    for (int i = threadIdx.x; i < 2 * n_each; i += GROUP_THREADS)
+        p.shares[i] = first_item_of(first, DECODE_EXPERTS_MAX, p.job_tokens, p.n_parts[i / n_each],
+                                    i % n_each, p.n_shares);
 }
 
 /* One warp selects a token's experts; ids and gates of all tokens. */
@@ -121,7 +131,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     expert_jobs_kernel(const __grid_constant__ struct decode_grouped p)
 {
     __shared__ struct warp_counts counts;
-    __shared__ struct expert_slot first[DECODE_EXPERTS_MAX];
+    __shared__ struct expert_slot first[DECODE_EXPERTS_MAX + 1];
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const int n_tokens = live_rows(p.e.n_live, p.e.n_tokens), n = n_tokens * p.e.n_ranks;
     const int n_each = (n + GROUP_THREADS - 1) / GROUP_THREADS; /* of a lane */
@@ -154,6 +164,8 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     }
     list_jobs(p, count, first);
     __syncthreads();
+    if (p.shares != NULL)
+        list_shares(p, first);
 #pragma unroll
     for (int k = 0; k < LANE_ENTRIES_MAX; k++) {
         if (k >= n_each)
@@ -174,49 +186,6 @@ void launch_decode_expert_jobs(struct launch_list *list, const struct decode_gro
 
 static_assert((int)DECODE_FUSED_MAX * (int)DECODE_ACTIVE_MAX <= (int)WARP_LANES,
               "an entry for each lane");
-
-/* Lists the jobs of all entries, by one warp: a job for each expert, in the order of its first
- * entry. Entry i is token i / n_ranks. */
-static __device__ void list_few_jobs(const struct decode_grouped &p, const int *ids,
-                                     const float *gates)
-{
-    const int lane = threadIdx.x % WARP_LANES, n = p.e.n_tokens * p.e.n_ranks;
-    const int id = lane < n ? ids[lane] : -1 - lane; /* different ones for lanes without an entry */
-    const unsigned same = __match_any_sync(ALL_LANES, id);
-    const int leader = __ffs((int)same) - 1, rank = __popc(same & ((1u << lane) - 1));
-    const bool leads = lane < n && rank == 0;
-    const unsigned leaders = __ballot_sync(ALL_LANES, leads);
-    const int job = __popc(leaders & ((1u << leader) - 1));
-    int before = leads ? __popc(same) : 0; /* entries of this job and those before it */
-
-#pragma unroll
-    for (int step = 1; step < WARP_LANES; step *= 2) {
-        const int other = __shfl_up_sync(ALL_LANES, before, step);
-
-        before += lane >= step ? other : 0;
-    }
-    const int first = __shfl_sync(ALL_LANES, before - __popc(same), leader);
-    const int entry = first + rank, token = lane / p.e.n_ranks;
-
-    if (leads) {
-        *(int4 *)&p.jobs[job] = make_int4(id, first, __popc(same), 0);
-        for (int i = 0; i < DECODE_JOB_TOKENS; i += 4)
-            *(int4 *)&p.jobs[job].tokens[i] = make_int4(0, 0, 0, 0);
-    }
-    __syncwarp();
-    if (lane < n) {
-        p.jobs[job].tokens[rank] = token;
-        p.entry[lane] = entry;
-        p.entry_tokens[entry] = token;
-        p.entry_gates[entry] = gates[lane];
-        p.e.ids[lane] = id;
-        p.e.gates[lane] = gates[lane];
-    }
-    if (lane == 0) {
-        *p.n_jobs = __popc(leaders);
-        (void)atomicAdd((unsigned long long *)p.e.n_read, (unsigned long long)__popc(leaders));
-    }
-}
 
 /* Block 0 selects the experts of all rows, a warp each, and lists their jobs; block t + 1
  * normalizes row t. */
@@ -248,8 +217,18 @@ static __global__ void __launch_bounds__(EXPERT_THREADS, 1)
                     threadIdx.x % WARP_LANES, p.e.n_ranks);
     }
     __syncthreads();
-    if (warp == 0)
-        list_few_jobs(p, ids, gates);
+    if (warp == 0) {
+        const int lane = threadIdx.x, n_entries = p.e.n_tokens * p.e.n_ranks;
+        const bool is_entry = lane < n_entries;
+        const int id = is_entry ? ids[lane] : 0;
+        const float gate = is_entry ? gates[lane] : 0.0f;
+
+        list_few_jobs(p, id, gate, n_entries);
+        if (is_entry) {
+            p.e.ids[lane] = id;
+            p.e.gates[lane] = gate;
+        }
+    }
 }
 
 void launch_decode_few_jobs(struct launch_list *list, const struct decode_grouped *p)

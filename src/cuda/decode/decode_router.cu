@@ -7,8 +7,12 @@
  * of 16 experts. With HAS_RMSNORM the block also does the residual add of its token, and sends the
  * row's columns to the shared memory of the blocks that multiply them; it computes the norm's
  * factor and stores the row while these stores are in flight. Partial sums are sent to the block
- * that reduces them. Weight copies are issued before griddepcontrol.wait. Bound by latency. */
+ * that reduces them. Weight copies are issued before griddepcontrol.wait. Bound by latency.
+ *
+ * If the step has one cluster, the blocks can send the experts that they selected to the first
+ * block, which lists the jobs of the grouped kernels, in place of a kernel of its own. */
 #include "cuda/common/fixed.h"
+#include "cuda/decode/few_jobs.cuh"
 #include "cuda/decode/router_rows.cuh"
 
 enum { TILE_PIECES = BF16_TILE_BYTES / (WARP_LANES * LANE_BYTES) };
@@ -185,11 +189,13 @@ static __device__ __forceinline__ void add_sums(uint32_t *orders, const struct d
         p.router_logits[token * p.n_experts + e] = logit;
 }
 
-/* Top-k of the token, by one warp. Not inlined, so that the warm-up call, which stores nothing,
- * fetches the same code into the instruction cache: warp 0 makes it while other warps add the
- * residual. */
-static __device__ __noinline__ void select_experts(const uint32_t *orders, int32_t *ids,
-                                                   float *gates, int n_ranks, bool is_real)
+/* An expert of a token, by the lane of its rank. */
+struct pick {
+    int id;
+    float gate;
+};
+
+static __device__ __forceinline__ struct pick pick_of(const uint32_t *orders, int n_ranks)
 {
     const int lane = threadIdx.x;
     struct candidates c;
@@ -198,12 +204,88 @@ static __device__ __noinline__ void select_experts(const uint32_t *orders, int32
     for (int i = 0; i < LOGITS_PER_LANE; i++)
         c.orders[i] = orders[i * WARP_LANES + lane];
     const struct by_lane mine = topk_by_lane(c, n_ranks);
-    const float gate = gate_of_lane(mine, n_ranks);
+
+    return {mine.id, gate_of_lane(mine, n_ranks)};
+}
+
+/* Top-k of the token, by one warp. Not inlined, so that the warm-up call, which stores nothing,
+ * fetches the same code into the instruction cache: warp 0 makes it while other warps add the
+ * residual. */
+static __device__ __noinline__ void select_experts(const uint32_t *orders, int32_t *ids,
+                                                   float *gates, int n_ranks, bool is_real)
+{
+    const int lane = threadIdx.x;
+    const struct pick pick = pick_of(orders, n_ranks);
 
     if (lane < n_ranks && is_real) {
-        ids[lane] = mine.id;
-        gates[lane] = gate;
+        ids[lane] = pick.id;
+        gates[lane] = pick.gate;
     }
+}
+
+/* ---- the jobs of all tokens, by the first block of the only cluster ---- */
+
+/* The experts of the tokens: (token, rank). */
+struct picks {
+    uint64_t arrived;
+    __align__(16) longlong2 at[FEW_ENTRIES_MAX];
+};
+
+static __device__ __forceinline__ void begin_picks(struct picks *picks,
+                                                   const struct decode_router &p)
+{
+    if (threadIdx.x == 0)
+        arrivals_init((uint32_t)__cvta_generic_to_shared(&picks->arrived),
+                      p.n_tokens * p.n_ranks * (int)sizeof(picks->at[0]));
+}
+
+/* Sends the lane's expert of the block's token to the first block; also for padded tokens. */
+static __device__ __forceinline__ void send_pick(struct picks *picks, const struct decode_router &p,
+                                                 const struct pick &pick, int token)
+{
+    const int lane = threadIdx.x, at = token * p.n_ranks + lane;
+
+    if (lane < p.n_ranks && token < p.n_tokens)
+        send(mapa_address((uint32_t)__cvta_generic_to_shared(&picks->at[at]), 0),
+             mapa_address((uint32_t)__cvta_generic_to_shared(&picks->arrived), 0),
+             (long long)pick.id, (long long)__float_as_int(pick.gate));
+}
+
+static __device__ __forceinline__ void list_picks(struct picks *picks,
+                                                  const struct decode_grouped &jobs, int n)
+{
+    const int lane = threadIdx.x;
+    longlong2 mine = {0, 0};
+
+    arrivals_wait((uint32_t)__cvta_generic_to_shared(&picks->arrived));
+    if (lane < n)
+        mine = picks->at[lane];
+    list_few_jobs(jobs, (int)mine.x, __int_as_float((int)mine.y), n);
+}
+
+/* select_experts(), with `picks`. */
+static __device__ __noinline__ struct pick pick_experts(const uint32_t *orders, int n_ranks)
+{
+    return pick_of(orders, n_ranks);
+}
+
+static __device__ __forceinline__ void list_experts(const uint32_t *orders, struct picks *picks,
+                                                    const struct decode_router &p,
+                                                    const struct decode_grouped &jobs, int token,
+                                                    int n_live)
+{
+    const int lane = threadIdx.x, at = token * p.n_ranks + lane;
+    struct pick pick = {};
+
+    if (token < n_live)
+        pick = pick_experts(orders, p.n_ranks);
+    send_pick(picks, p, pick, token);
+    if (token < n_live && lane < p.n_ranks) {
+        p.ids[at] = pick.id;
+        p.gates[at] = pick.gate;
+    }
+    if (cluster_rank() == 0)
+        list_picks(picks, jobs, n_live * p.n_ranks);
 }
 
 /* Barrier over the first threads, one per expert. */
@@ -231,10 +313,11 @@ static __device__ __forceinline__ void begin_arrivals(uint32_t tokens_arrived,
     cluster_begin(); /* this block has started: others may send to it */
 }
 
-template <bool HAS_RMSNORM>
-static __global__ void __launch_bounds__(RING_THREADS, 1)
-    route_kernel(const __grid_constant__ struct decode_router p,
-                 const __grid_constant__ struct decode_rmsnorm rmsnorm, float inverse_n)
+/* Of the kernels below. jobs: with HAS_JOBS. */
+template <bool HAS_RMSNORM, bool HAS_JOBS>
+static __device__ __forceinline__ void route(const struct decode_router &p,
+                                             const struct decode_rmsnorm &rmsnorm, float inverse_n,
+                                             const struct decode_grouped &jobs, struct picks *picks)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ __align__(16) long long sums_of_token[EIGHTHS * DECODE_EXPERTS_MAX];
@@ -261,6 +344,8 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     struct row_plan plan;
     struct row_regs row = {}, norm = {};
 
+    if (HAS_JOBS)
+        begin_picks(picks, p);
     begin_arrivals(tokens_arrived, sums_arrived, p, n_units);
     if (HAS_RMSNORM && has_row)
         plan = plan_row(p, rmsnorm, token, is_there, tokens, tokens_arrived);
@@ -278,7 +363,10 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
         for (int i = 0; i < PIECES_PER_THREAD; i++)
             weights_of(norm.at[i], plan.norm[i], rmsnorm.norm.kind);
     } else if (HAS_RMSNORM && warp == 0) {
-        select_experts(orders, p.ids, p.gates, p.n_ranks, false);
+        if (HAS_JOBS)
+            (void)pick_experts(orders, p.n_ranks);
+        else
+            select_experts(orders, p.ids, p.gates, p.n_ranks, false);
     }
     cluster_wait();
     if (HAS_RMSNORM) {
@@ -312,9 +400,30 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
             add_sums(orders, p, sums_of_token, bias_bits, factor, token);
         experts_sync();
     }
-    if (is_there && warp == 0)
+    if (HAS_JOBS && warp == 0)
+        list_experts(orders, picks, p, jobs, token, n_live);
+    else if (is_there && warp == 0)
         select_experts(orders, p.ids + token * p.n_ranks, p.gates + token * p.n_ranks, p.n_ranks,
                        true);
+}
+
+template <bool HAS_RMSNORM>
+static __global__ void __launch_bounds__(RING_THREADS, 1)
+    route_kernel(const __grid_constant__ struct decode_router p,
+                 const __grid_constant__ struct decode_rmsnorm rmsnorm, float inverse_n)
+{
+    route<HAS_RMSNORM, false>(p, rmsnorm, inverse_n, {}, NULL);
+}
+
+/* One cluster, which also lists the jobs. */
+static __global__ void __launch_bounds__(RING_THREADS, 1)
+    route_jobs_kernel(const __grid_constant__ struct decode_router p,
+                      const __grid_constant__ struct decode_rmsnorm rmsnorm, float inverse_n,
+                      const __grid_constant__ struct decode_grouped jobs)
+{
+    __shared__ struct picks picks;
+
+    route<true, true>(p, rmsnorm, inverse_n, jobs, &picks);
 }
 
 template <bool HAS_RMSNORM>
@@ -357,4 +466,16 @@ void launch_decode_rmsnorm_router(struct launch_list *list, const struct decode_
                                   const struct decode_rmsnorm *rmsnorm)
 {
     (void)launch<true>(list, p, rmsnorm);
+}
+
+bool launch_decode_router_jobs(struct launch_list *list, const struct decode_router *p,
+                               const struct decode_rmsnorm *rmsnorm,
+                               const struct decode_grouped *jobs)
+{
+    if (p->n_tokens > TOKENS || p->n_tokens * p->n_ranks > FEW_ENTRIES_MAX ||
+        p->n_tokens > jobs->job_tokens || jobs->place != NULL)
+        return false;
+    add_dependent_clusters<route_jobs_kernel>(list, dim3(EIGHTHS), RING_THREADS, shared_bytes(*p),
+                                              EIGHTHS, *p, *rmsnorm, 1.0f / (float)p->n, *jobs);
+    return true;
 }

@@ -16,7 +16,7 @@
  * A class ITEMS says what an item is:
  *     int first, end;                          the items of this block
  *     void begin(int item);                    loads what the functions below need
- *     const unsigned char *units(int group);   the group's row of units
+ *     const unsigned char *units(int row);     a row of units of the item
  *     const char *tokens();                    the tokens' first row, in the operand's first chunk
  *     uint32_t tokens_bytes();                 of a chunk: whole OPERAND_ALIGN_ROWS rows */
 #ifndef CUDA_DECODE_DECODE_SM90_CUH
@@ -36,7 +36,6 @@ enum {
     STAGES_MAX = 10,
     BARRIER_BYTES = 8,
     STAGE_ALIGN = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
-    PRODUCER_REGISTERS = 40,
     EIGHTHS = 8,
     TOKENS_WARP = GROUP_WARPS - 1 /* of the producer: it also copies the tokens */
 };
@@ -47,14 +46,18 @@ enum { DEBUG_BYTES = GROUP_WARPS * 4 };
 enum { DEBUG_BYTES = 0 };
 #endif
 
-/* TOKENS: of an item, at most. GROUPS: consumer warpgroups. STAGE_UNITS: units of a stage, an even
- * number. */
-template <int TOKENS_, int GROUPS_, int STAGE_UNITS_> struct wide_shape {
+/* TOKENS: of an item, at most. GROUPS: consumer warpgroups, each with GROUP_ROWS rows of units.
+ * STAGE_UNITS: units of a stage, an even number. */
+template <int TOKENS_, int GROUPS_, int STAGE_UNITS_, int GROUP_ROWS_ = 1,
+          int PRODUCER_REGISTERS_ = 40>
+struct wide_shape {
     static_assert(STAGE_UNITS_ % 2 == 0, "multiply_row() takes two units at a time");
     enum {
         TOKENS = TOKENS_,
         GROUPS = GROUPS_,
+        ROWS = GROUPS_ * GROUP_ROWS_, /* of units, of an item */
         STAGE_UNITS = STAGE_UNITS_,
+        PRODUCER_REGISTERS = PRODUCER_REGISTERS_,
         SUMS = TOKENS / 2, /* of a thread */
         THREADS = (1 + GROUPS) * GROUP_THREADS,
         /* all registers of the block, as launched, without those that the producer gives up */
@@ -62,7 +65,7 @@ template <int TOKENS_, int GROUPS_, int STAGE_UNITS_> struct wide_shape {
         REGISTERS = (LAUNCH_REGISTERS * THREADS - PRODUCER_REGISTERS * GROUP_THREADS) /
                     (GROUPS * GROUP_THREADS) / 8 * 8,
         TILE_BYTES = TOKENS * OPERAND_ROW_BYTES, /* of the tokens, and */
-        UNITS_BYTES = GROUPS * MXFP4_UNIT_BYTES, /* of the rows, for a unit of columns */
+        UNITS_BYTES = ROWS * MXFP4_UNIT_BYTES,   /* of the rows, for a unit of columns */
         /* A stage: its tokens, its rows, its barriers, all at constant offsets from one address */
         UNITS_AT = STAGE_UNITS * TILE_BYTES,
         FULL_AT = UNITS_AT + STAGE_UNITS * UNITS_BYTES,
@@ -204,10 +207,10 @@ template <int KIND, class SHAPE, class ITEMS>
 static __device__ void produce(ITEMS items, const struct ring_source &from, struct stages s,
                                int warp)
 {
-    static_assert((int)SHAPE::GROUPS <= 2 * GROUP_WARPS, "a warp has two rows at most");
-    const bool has_two = warp + GROUP_WARPS < SHAPE::GROUPS;
+    static_assert((int)SHAPE::ROWS <= 2 * GROUP_WARPS, "a warp has two rows at most");
+    const bool has_two = warp + GROUP_WARPS < SHAPE::ROWS;
     const uint32_t units_bytes =
-        (SHAPE::GROUPS - warp + GROUP_WARPS - 1) / GROUP_WARPS * (uint32_t)MXFP4_UNIT_BYTES;
+        (SHAPE::ROWS - warp + GROUP_WARPS - 1) / GROUP_WARPS * (uint32_t)MXFP4_UNIT_BYTES;
 
     for (int item = items.first; item < items.end; item++) {
         struct unit_walk walk = begin_units<KIND>(from.n_units, from.width);
@@ -216,7 +219,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
         const char *tokens = items.tokens();
         const uint32_t tokens_bytes = warp == TOKENS_WARP ? items.tokens_bytes() : 0;
 
-        const unsigned char *row = items.units(min(warp, SHAPE::GROUPS - 1));
+        const unsigned char *row = items.units(min(warp, SHAPE::ROWS - 1));
         const int to_second = has_two ? (int)(items.units(warp + GROUP_WARPS) - row) : 0;
 
 #pragma unroll 1
@@ -234,7 +237,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
                 if (tokens_bytes > 0)
                     bulk_load(s.at + i * SHAPE::TILE_BYTES, tokens + walk.unit * from.chunk_bytes,
                               tokens_bytes, full);
-                if (warp < SHAPE::GROUPS)
+                if (warp < SHAPE::ROWS)
                     bulk_load_policy(to + warp * MXFP4_UNIT_BYTES,
                                      row + walk.unit * MXFP4_UNIT_BYTES, MXFP4_UNIT_BYTES, full,
                                      from.policy);
@@ -489,7 +492,7 @@ static __device__ __forceinline__ void run_block(const PRODUCE &produce, const C
 
     init_barriers<SHAPE>(shared);
     if (group == 0) {
-        warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
+        warpgroup_reg_dealloc<SHAPE::PRODUCER_REGISTERS>();
         if (ALL_WAIT || warp == TOKENS_WARP)
             pdl_wait();
         if (threadIdx.x % WARP_LANES == 0)

@@ -4,7 +4,7 @@
 
 #include "cuda/device/gpu.h"
 
-enum { ROWS_CHECKED_MAX = 8192, LINE_BYTES = 256 };
+enum { ROWS_CHECKED_MAX = 8192, TEXT_BYTES = 256 };
 
 struct writer {
     describe_fn *put;
@@ -14,7 +14,7 @@ struct writer {
 static void put_memory(const struct writer *w, const struct gpu *gpu)
 {
     struct device_memory m;
-    char line[LINE_BYTES];
+    char line[TEXT_BYTES];
 
     if (cudaGetLastError() != cudaSuccess || gpu_memory(&m, gpu->device, 1) != OSP_OK)
         return;
@@ -27,7 +27,7 @@ static void put_memory(const struct writer *w, const struct gpu *gpu)
 static void read_module_version(char out[32])
 {
     FILE *f = fopen("/proc/driver/nvidia/version", "re");
-    char line[LINE_BYTES];
+    char line[TEXT_BYTES];
 
     out[0] = '\0';
     if (f == NULL)
@@ -43,7 +43,7 @@ static void read_module_version(char out[32])
 static void put_driver(const struct writer *w)
 {
     int driver = 0, runtime = 0;
-    char version[32], line[LINE_BYTES];
+    char version[32], line[TEXT_BYTES];
 
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
@@ -72,7 +72,7 @@ static void put_range(const struct writer *w, const struct tuning_row *row,
                                                    [WEIGHTS_MXFP4] = ", MXFP4",
                                                    [WEIGHTS_OTHER] = ", F32"};
     const struct kernel_text *k = &kernel_texts[row->kernel];
-    char key[LINE_BYTES], tile[64] = "", line[LINE_BYTES], to[16] = " or more";
+    char key[TEXT_BYTES], tile[64] = "", line[TEXT_BYTES], to[16] = " or more";
 
     if (last_rows < ROWS_CHECKED_MAX)
         snprintf(to, sizeof(to), " to %d", last_rows);
@@ -132,7 +132,7 @@ void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx)
 {
     const struct cudaDeviceProp *p = &gpu->properties;
     const struct writer w = {put, ctx};
-    char line[LINE_BYTES];
+    char line[TEXT_BYTES];
 
     snprintf(line, sizeof(line), "%.100s, capability %d.%d, %d multiprocessors", p->name, p->major,
              p->minor, p->multiProcessorCount);

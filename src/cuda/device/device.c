@@ -365,6 +365,12 @@ static enum osp_status cuda_probe(struct backend *be, struct probe *out)
     return gpu_probe(gpu_select(be), out);
 }
 
+static enum osp_status cuda_exchange_time(struct backend *be, int n_rows, int n_columns, int n_sums,
+                                          double *us)
+{
+    return gpu_exchange_time(gpu_select(be), n_rows, n_columns, n_sums, us);
+}
+
 const struct backend_ops gpu_ops = {.name = "cuda",
                                     .options = gpu_option_rows,
                                     .open = cuda_open,
@@ -386,6 +392,7 @@ const struct backend_ops gpu_ops = {.name = "cuda",
                                     .kernels = cuda_kernels,
                                     .probe = cuda_probe,
                                     .links = gpu_links,
+                                    .exchange_time = cuda_exchange_time,
                                     .compile = gpu_compile,
                                     .release_program = gpu_release_program,
                                     .run = gpu_run,

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
-#include "cuda/common/rank_exchange.h"
+#include "cuda/common/rank_share.h"
 #include "cuda/device/exchange_backend.h"
 #include "cuda/launch/kernel_table.h"
 #include "cuda/launch/launch.h"
@@ -86,6 +86,7 @@ struct gpu {
     bool has_lost_ranks;            /* a wait has failed: kernels of NCCL may never end */
     void *window;                   /* of this rank; NULL: there is one rank */
     int64_t signals_at;             /* in windows */
+    struct rank_gather gather;      /* likewise */
     void *mappings[RANK_PEERS_MAX]; /* of other ranks' windows; own: of rank 0's logits */
     struct stage_cost costs[N_STAGES];
 };
@@ -187,6 +188,10 @@ CHECKED enum osp_status gpu_collective(struct gpu *gpu, const struct collective 
 
 /* probe.c */
 CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);
+
+/* program/exchange_time.c: see exchange_time() of backend.h. */
+CHECKED enum osp_status gpu_exchange_time(struct gpu *gpu, int n_rows, int n_columns, int n_sums,
+                                          double *us);
 
 /* links.c */
 CHECKED enum osp_status gpu_links(struct device_link *out, int n_max, int *n_devices, int *n);

@@ -107,11 +107,18 @@ static int64_t slot_bytes_of(const struct step_shape *s)
     return rank_slot_bytes(s->counts.n_rows, s->width, s->n_ranks);
 }
 
+/* What ranks gather, behind the rest of a window that other ranks write. */
+static struct rank_gather gather_of(const struct step_shape *s)
+{
+    return rank_gather_at(
+        rank_window_bytes(slot_bytes_of(s), s->counts.n_samples, s->width, s->n_ranks),
+        s->counts.n_rows, s->width, s->n_active, s->n_ranks);
+}
+
 static int64_t window_bytes_of(const struct step_shape *s, enum exchange_backend backend)
 {
-    return backend == EXCHANGE_BY_NCCL
-               ? rank_gathered_bytes(s->counts.n_rows, s->width, s->n_ranks)
-               : rank_window_bytes(slot_bytes_of(s), s->counts.n_samples, s->width, s->n_ranks);
+    return backend == EXCHANGE_BY_NCCL ? rank_gathered_bytes(s->counts.n_rows, s->width, s->n_ranks)
+                                       : gather_of(s).end_at;
 }
 
 /* What a communicator takes at most with the channels that nccl_open() asks for. */
@@ -128,6 +135,22 @@ int64_t gpu_peers_bytes(const struct step_shape *shape)
         return 0;
     return window_bytes_of(shape, backend) + BEHIND_BYTES +
            (backend == EXCHANGE_BY_NCCL ? nccl_bytes(shape->n_ranks) : 0);
+}
+
+/* Two workspaces are in the window, where the other ranks write them; zeros at first. */
+static enum osp_status place_workspaces(struct gpu *gpu, const struct step_shape *s)
+{
+    struct rank_gather *g = &gpu->gather;
+    char *const window = gpu->window;
+
+    *g = gather_of(s);
+    gpu->workspaces.at[WORKSPACE_gathered] =
+        (struct gpu_workspace){window + g->operand_at, (size_t)(g->ids_at - g->operand_at)};
+    gpu->workspaces.at[WORKSPACE_routes] =
+        (struct gpu_workspace){window + g->ids_at, (size_t)(g->flags_at - g->ids_at)};
+    return gpu_check(cudaMemsetAsync(window + g->operand_at, 0, (size_t)(g->end_at - g->operand_at),
+                                     gpu->stream),
+                     "clearing this rank's exchange window");
 }
 
 /* Allocates and empties this rank's window, and the words behind it. */
@@ -153,6 +176,8 @@ static enum osp_status make_window(struct gpu *gpu, const struct step_shape *s)
                   "allocating the state of the ranks"));
     *p->state = 0;
     launch_rank_window(gpu->stream, window, n_bytes);
+    if (gpu->exchange_backend != EXCHANGE_BY_NCCL)
+        TRY(place_workspaces(gpu, s));
     TRY(gpu_check(cudaMemsetAsync(p->ended, 0, WORD_BYTES, gpu->stream),
                   "clearing the state of the ranks"));
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "clearing this rank's exchange window"));
@@ -301,6 +326,8 @@ void gpu_peers_close(struct gpu *gpu)
             (void)cudaIpcCloseMemHandle(gpu->mappings[r]);
     if (gpu->window != NULL)
         gpu->limits.exchange->ops->leave(gpu->limits.exchange);
+    gpu->workspaces.at[WORKSPACE_gathered] = gpu->workspaces.at[WORKSPACE_routes] =
+        (struct gpu_workspace){0};
     gpu_nccl_leave(gpu);
     (void)cudaFree(gpu->window);
     (void)cudaFreeHost(gpu->peers.state);

@@ -54,6 +54,8 @@ enum op_class {
     X(DECODE_OUT, MMA, "out_kernel", "fused residual add and router partials; cp.async rings")     \
     X(DECODE_ENTRIES, MMA, "up_kernel", "blocks share the experts of a token; cp.async rings")     \
     X(DECODE_GROUPED, MMA, "grouped_kernel", "tokens grouped by expert; cp.async rings")           \
+    X(DECODE_GROUPED_WIDE, MMA, "grouped_wide_kernel",                                             \
+      "tokens grouped by expert, up to 24 at once; bulk copies, equal shares of the cost")         \
     X(DECODE_GROUPED_SM90, WGMMA, "grouped_sm90_kernel",                                           \
       "tokens grouped by expert as operand B, weights as operand A from registers")                \
     X(DECODE_GEMM, MMA, "decode_gemm_kernel", "rounded rows and weights in one cp.async ring")     \

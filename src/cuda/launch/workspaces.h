@@ -16,6 +16,8 @@
     X(units)         /* SwiGLU outputs of the experts in that format */                            \
     X(tiles)         /* the rows of each expert: prefill/expert_lists.cu */                        \
     X(mxfp8)         /* normalized prefill rows as MXFP8 */                                        \
+    X(gathered)      /* normalized prefill rows of all ranks, as an operand; in the window */      \
+    X(routes)        /* ids and gates of these rows; likewise (common/rank_share.h) */             \
     X(partials)      /* split-K partials of the plain attention kernel */                          \
     X(merge_bufs)    /* merges the splits of a decode row's keys; zeros at first */                \
     X(chunks)        /* sampling: partial results of the chunks of a row */                        \

@@ -4,7 +4,6 @@
  * not deterministic; no sum depends on it. Bound by latency and by shared-memory atomics. */
 #include "cuda/prefill/gemm.h"
 #include "cuda/launch/launch_kernel.cuh"
-#include "cuda/common/rank_push.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { LIST_THREADS = 1024, LIST_WARPS = LIST_THREADS / WARP_LANES, SUM_THREADS = 256 };
@@ -119,28 +118,9 @@ static __global__ void __launch_bounds__(SUM_THREADS)
         h[blockIdx.x * n + i] = sum_of<T>(from + i, n_ranks, n);
 }
 
-/* The same, for an exchange between ranks that follows. */
-static __global__ void __launch_bounds__(SUM_THREADS)
-    push_partials(float4 *h, const float4 *parts, int n_ranks, int64_t n,
-                  const __grid_constant__ struct rank_push push)
-{
-    const float4 *from = parts + (int64_t)blockIdx.x * n_ranks * n;
-    const int64_t slot_at = push_slot_at(push);
-
-    for (int64_t i = threadIdx.x; i < n; i += SUM_THREADS) {
-        const float4 sum = sum_of<float4>(from + i, n_ranks, n);
-
-        push_vector(push, slot_at, blockIdx.x * n + i, sum);
-        h[blockIdx.x * n + i] = sum;
-    }
-}
-
 void launch_sum_partials(struct launch_list *list, const struct partials *p)
 {
-    if (p->push.peers != NULL)
-        add_kernel<push_partials>(list, p->n_rows, SUM_THREADS, 0, (float4 *)p->h,
-                                  (const float4 *)p->parts, p->n_ranks, p->n / 4, p->push);
-    else if (p->n % 4 == 0)
+    if (p->n % 4 == 0)
         add_kernel<sum_partials<float4>>(list, p->n_rows, SUM_THREADS, 0, (float4 *)p->h,
                                          (const float4 *)p->parts, p->n_ranks, p->n / 4);
     else

@@ -6,7 +6,6 @@
 
 #include "cuda/launch/launch.h"
 #include "cuda/common/operand.h"
-#include "cuda/common/rank_exchange.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,6 +70,12 @@ void launch_operand(struct launch_list *list, const struct operand *to,
                     const struct operand_source *from, int n_rows, const int32_t *place,
                     int n_copies);
 
+/* Copies row i of n_rows of an operand with one term as the rows place[i * n_copies ..] of another
+ * one. n_columns: of a row. */
+void launch_copy_operand(struct launch_list *list, const struct operand *to,
+                         const struct operand *from, int64_t n_columns, int n_rows,
+                         const int32_t *place, int n_copies);
+
 /* ---- expert_lists.cu: the operand rows of each expert ---- */
 
 struct expert_rows {
@@ -97,14 +102,12 @@ void launch_expert_lists(struct launch_list *list, const struct expert_lists *ou
                          const int32_t *ids, const float *gates, int n_entries, int n_experts,
                          int n_tile_tokens);
 
-/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats, which are also pushed to
- * other GPUs, n being a multiple of 4, unless push.peers is NULL. */
+/* h[t] = sum of parts[t * n_ranks ..] in rank order, (n_rows, n) floats. */
 struct partials {
     float *h;
     const float *parts;
     int n_rows, n_ranks;
     int64_t n;
-    struct rank_push push;
 };
 void launch_sum_partials(struct launch_list *list, const struct partials *p);
 
@@ -127,7 +130,6 @@ struct gemm {
     const struct row_use *uses; /* row of out and gate; NULL: the same row, gate 1 */
     struct operand units;       /* one term; data NULL: no SwiGLU */
     float limit, alpha;
-    struct rank_push push; /* gemm_sm90.cu: of out[0], to one other rank; peers NULL: none */
 };
 
 void launch_gemm(struct launch_list *list, const struct gemm *g);

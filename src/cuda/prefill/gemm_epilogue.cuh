@@ -6,7 +6,6 @@
 
 #include "cuda/prefill/gemm_weights.cuh"
 #include "cuda/common/mma.cuh"
-#include "cuda/common/rank_push.cuh"
 #include "cuda/common/wgmma.cuh"
 
 /* Keeps a value in a register, so that the compiler does not recompute it at each use. */
@@ -92,22 +91,9 @@ template <int N> static __device__ __forceinline__ void store_all(float *to, flo
         *reinterpret_cast<float2 *>(to + i / 2 * UNIT_ROWS) = make_float2(v[i], v[i + 1]);
 }
 
-/* The same to another GPU, where the bits of -0 mean that nothing has arrived (rank_push.cuh). */
-template <bool IS_WHOLE, int N>
-static __device__ __forceinline__ void push_row(float *to, int n_left, float (&v)[N])
-{
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        v[i] += 0.0f;
-    if (IS_WHOLE)
-        store_all(to, v);
-    else
-        store_partial(to, n_left, v);
-}
-
 /* Stores the accumulators as rows of floats. Row offsets fit into 32 bits; `row` is the thread's
  * first. */
-template <class FORM, bool IS_WHOLE, bool IS_PUSHED>
+template <class FORM, bool IS_WHOLE>
 static __device__ __forceinline__ void
 store_tile_rows(const struct launch_plan &p, const struct tile &tile,
                 const float (&d)[FORM::UNITS][FORM::SUMS], const struct epilogue<FORM> &epilogue,
@@ -117,7 +103,6 @@ store_tile_rows(const struct launch_plan &p, const struct tile &tile,
     const uint32_t width = in_register((uint32_t)p.g.out_width[tile.job]);
     const uint32_t mine = in_register(uses + first * 8);
     float *const out = p.g.out[tile.job] + row;
-    float *const pushed = IS_PUSHED ? pushed_rows(p.g.push) + row : NULL;
 
 #pragma unroll
     for (int i = 0; i < FORM::SUMS / 2; i++) {
@@ -135,26 +120,8 @@ store_tile_rows(const struct launch_plan &p, const struct tile &tile,
                 store_all(to, v);
             else
                 store_partial(to, p.jobs[tile.job].n_rows - row, v);
-            if (IS_PUSHED)
-                push_row<IS_WHOLE>(pushed + (uint32_t)use.to * width, p.jobs[tile.job].n_rows - row,
-                                   v);
         }
     }
-}
-
-/* Most matmuls push nothing: their code is separate, and the shorter one. */
-template <class FORM>
-static __device__ __forceinline__ void
-store_rows(const struct launch_plan &p, const struct tile &tile,
-           const float (&d)[FORM::UNITS][FORM::SUMS], const struct epilogue<FORM> &epilogue,
-           int row, uint32_t uses, bool is_whole)
-{
-    if (p.g.push.peers != NULL)
-        is_whole ? store_tile_rows<FORM, true, true>(p, tile, d, epilogue, row, uses)
-                 : store_tile_rows<FORM, false, true>(p, tile, d, epilogue, row, uses);
-    else
-        is_whole ? store_tile_rows<FORM, true, false>(p, tile, d, epilogue, row, uses)
-                 : store_tile_rows<FORM, false, false>(p, tile, d, epilogue, row, uses);
 }
 
 /* Minimum and maximum; NaN if an operand is NaN. */

@@ -127,7 +127,10 @@ static __device__ __forceinline__ void compute_tile(const struct launch_plan &p,
     }
     load_row_use(p.g, tile, r->staging);
     group_sync(group);
-    store_rows<FORM>(p, tile, d, epilogue, row, r->staging, is_whole<FORM>(p, tile, first_row));
+    if (is_whole<FORM>(p, tile, first_row))
+        store_tile_rows<FORM, true>(p, tile, d, epilogue, row, r->staging);
+    else
+        store_tile_rows<FORM, false>(p, tile, d, epilogue, row, r->staging);
     group_sync(group);
 }
 

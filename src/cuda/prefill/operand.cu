@@ -88,6 +88,36 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     }
 }
 
+/* blockIdx.x is the row. */
+static __global__ void __launch_bounds__(THREADS_MAX)
+    copy_operand(const __grid_constant__ struct operand to,
+                 const __grid_constant__ struct operand from, int n_pieces, const int32_t *place,
+                 int n_copies)
+{
+    const int64_t row = blockIdx.x;
+
+    for (int i = (int)threadIdx.x; i < n_pieces; i += (int)blockDim.x) {
+        const int chunk = i / PIECES, piece = i % PIECES;
+        const uint4 words = *reinterpret_cast<const uint4 *>(
+            (const char *)from.data + operand_piece_offset(from.n_rows, row, chunk, piece));
+
+        for (int copy = 0; copy < n_copies; copy++) {
+            const int64_t at =
+                operand_piece_offset(to.n_rows, place[row * n_copies + copy], chunk, piece);
+
+            *reinterpret_cast<uint4 *>((char *)to.data + at) = words;
+        }
+    }
+}
+
+void launch_copy_operand(struct launch_list *list, const struct operand *to,
+                         const struct operand *from, int64_t n_columns, int n_rows,
+                         const int32_t *place, int n_copies)
+{
+    add_kernel<copy_operand>(list, n_rows, THREADS_MAX, 0, *to, *from,
+                             (int)units_of(n_columns, UNIT_COLUMNS) * PIECES, place, n_copies);
+}
+
 void launch_operand(struct launch_list *list, const struct operand *to,
                     const struct operand_source *from, int n_rows, const int32_t *place,
                     int n_copies)

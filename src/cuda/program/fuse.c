@@ -31,7 +31,7 @@ static void begin_tail(struct fuse *f, int i)
     f->n_rows = f->in->counts.n_tail;
     f->n_decode = f->in->counts.n_tail_decode;
     f->is_tail = true;
-    f->rounded = f->mxfp8 = 0;
+    f->rounded = f->mxfp8 = f->gathered = 0;
     if (f->n_rows == 0)
         return;
     settle_sums(f);
@@ -40,10 +40,15 @@ static void begin_tail(struct fuse *f, int i)
     reads(f, i, &out.attn_out.att);
     writes(f, i, &attn.attn.q);
     next_launch(f);
-    launch_gather_rows(f->list, qkv.attn_qkv.y.data, residual.residual_rmsnorm.x.data,
-                       &samples->row, stride, f->n_rows, residual.residual_rmsnorm.x.dim[1], NULL);
-    reads(f, i, &residual.residual_rmsnorm.x);
-    writes(f, i, &qkv.attn_qkv.y);
+    if (f->is_x_shared) {
+        share_gather(f, i, &qkv.attn_qkv.y, &residual.residual_rmsnorm.x);
+    } else {
+        launch_gather_rows(f->list, qkv.attn_qkv.y.data, residual.residual_rmsnorm.x.data,
+                           &samples->row, stride, f->n_rows, residual.residual_rmsnorm.x.dim[1],
+                           NULL);
+        reads(f, i, &residual.residual_rmsnorm.x);
+        writes(f, i, &qkv.attn_qkv.y);
+    }
     next_launch(f);
     launch_gather_rows(f->list, residual.residual_rmsnorm.x.data, qkv.attn_qkv.y.data, NULL, 0,
                        f->n_rows, residual.residual_rmsnorm.x.dim[1], NULL);
@@ -55,7 +60,7 @@ static void begin_tail(struct fuse *f, int i)
 
 /* The tail begins at the attn_out of the last layer, if only the head and sampling follow that
  * layer. */
-static bool is_tail_begin(const struct fuse *f, int i)
+bool is_tail_begin(const struct fuse *f, int i)
 {
     return f->in->counts.has_tail && !f->is_tail && is_stage(f, i, STAGE_attn_out) &&
            op_at(f, i)->rows == ROWS_SAMPLED && i >= 2 && is_stage(f, i - 1, STAGE_attn) &&
@@ -118,10 +123,12 @@ enum osp_status fuse(struct launch_list *list, const struct fuse_input *in)
                      .factors_of = -1,
                      .deferred_norm = -1,
                      .out_op = -1,
-                     .pending_sums = -1};
+                     .pending_sums = -1,
+                     .sums_index = -1};
 
     if (in->counts.is_padded)
         f.n_live = &batch_on_device(&f)->n_rows;
+    share_begin(&f);
     for (int i = 0; i < in->program->n_ops && f.st == OSP_OK;) {
         const int first = list->n;
         int n = 1;

@@ -8,7 +8,7 @@
 #define CUDA_PROGRAM_FUSE_H
 
 #include "backend/program.h"
-#include "cuda/common/rank_exchange.h"
+#include "cuda/common/rank_share.h"
 #include "cuda/launch/launch_list.h"
 #include "cuda/device/kernel_config.h"
 #include "cuda/program/workspace.h"
@@ -56,9 +56,10 @@ struct fuse_input {
     const struct kernel_config *config; /* kernels that the options select */
     int n_rows_max, n_samples_max;      /* of the largest step: workspaces are laid out for it */
     const struct workspaces *workspaces;
-    const struct batch *batch;      /* laid out for the counts; only the header is read */
-    const struct rank_peers *peers; /* n_ranks 1, or NULL: there is one rank */
-    int64_t signals_at;             /* in the windows of peers */
+    const struct batch *batch;        /* laid out for the counts; only the header is read */
+    const struct rank_peers *peers;   /* n_ranks 1, or NULL: there is one rank */
+    int64_t signals_at;               /* in the windows of peers */
+    const struct rank_gather *gather; /* likewise; NULL: ranks do not share out rows */
     bool is_gathered; /* NCCL gathers the numbers of ranks (common/rank_gathered.h): no pushes */
     uint64_t *n_experts_read; /* device memory: experts whose weights were read, accumulated */
     /* device memory of expert_grids_floats(program, n_ops); NULL if that is 0 */

@@ -3,9 +3,11 @@
 #include "cuda/program/fuse_internal.h"
 
 #include "backend/kv_page.h"
+#include "cuda/attention/attn_tiles.h"
 
 enum {
-    BLOCKS_WANTED = 264, /* two blocks per SM on the largest GPU */
+    BLOCKS_WANTED = 264,       /* two blocks per SM on the largest GPU */
+    TILED_BLOCKS_WANTED = 256, /* of rows in tiles, by check_batch_rows on an H200 */
     FREE_BLOCKS_WANTED =
         128 /* of decode rows, in a build without batch invariance: more were slower */
 };
@@ -103,12 +105,30 @@ static void launch_splits(struct fuse *f, struct attn_launch *l, int n)
         }
         l->merge_bufs = workspace(f, WORKSPACE_merge_bufs);
     }
+    if (n_at_once < n)
+        l->n_tiles = 0; /* a launch has all rows of a tile */
     for (int row = 0; row < n; row += n_at_once) {
         l->first_row = row;
         l->n_rows = n - row < n_at_once ? n - row : n_at_once;
         launch_attn_decode(f->list, l);
         touch_rows(f, l);
     }
+}
+
+/* Tiles of several rows of a sequence, in a step of n decode rows and no others. More rows in a
+ * tile save reads of L2, but fewer blocks share the work. Otherwise each row has blocks of its
+ * own. */
+static void choose_tiles(const struct fuse *f, struct attn_launch *l, int n)
+{
+    const struct step_counts *counts = &f->in->counts;
+    const int n_blocks = n * attn_row_blocks(&l->args) * l->n_splits;
+    const int n_each = n_blocks / TILED_BLOCKS_WANTED;
+
+    if (n != counts->n_rows || counts->n_seqs >= n || n > ATTN_TILED_ROWS_MAX ||
+        l->args.window_tokens > 0 || n_each < 2)
+        return;
+    l->tile_rows = n_each < ATTN_TILE_ROWS ? n_each : ATTN_TILE_ROWS;
+    l->n_tiles = attn_tiles_at_most(n, counts->n_seqs, l->tile_rows);
 }
 
 /* The decode rows: the first n rows. With enough rows the splits of a row are merged in their
@@ -123,6 +143,7 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
         f->rounded = l->args.att.id;
     }
     l->n_rows = n;
+    choose_tiles(f, l, n);
     if ((l->n_splits > ATTN_SPLITS_NEAR && n_long == 0) || !launch_attn_one_block(f->list, l)) {
         launch_splits(f, l, n);
         return;

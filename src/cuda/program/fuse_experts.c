@@ -108,6 +108,7 @@ static bool is_tuned_experts(const struct fuse *f, const struct tensor *w)
         return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_ENTRIES) ||
                is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED);
     return is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED) ||
+           is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED_WIDE) ||
            is_tuned(f, STAGE_experts, w, f->n_rows, KERNEL_DECODE_GROUPED_SM90);
 }
 
@@ -307,6 +308,7 @@ static bool launch_few_grouped(struct fuse *f, int i, const struct experts_args 
         return false;
     g.parts = NULL; /* the sums of rows take their place, and h is added to x */
     g.place = NULL;
+    g.shares = NULL;
     g.e.h = NULL;
     g.e.router_logits = NULL;
     g.e.units = NULL;
@@ -415,14 +417,19 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     return 2;
 }
 
-/* Selects the kernels: by wgmma, where the table has them and the GPU the shared memory. Sets the
- * number of rows per job. */
-static void choose_grouped(struct fuse *f, const struct experts_args *a, struct decode_grouped *g)
+/* Selects the kernels: those for many rows, where the table has them and the GPU the shared memory.
+ * Sets the number of rows per job. */
+static void choose_grouped(const struct fuse *f, const struct experts_args *a,
+                           struct decode_grouped *g)
 {
     const struct tuning_row *row =
         tuning_row_of(f, STAGE_experts, format_of(&a->w_up), PHASE_DECODE, g->e.n_tokens);
+    const bool is_wide =
+        row->kernel == KERNEL_DECODE_GROUPED_WIDE && decode_grouped_wide_fits(f->list, g);
 
-    if (row->kernel == KERNEL_DECODE_GROUPED_SM90 && decode_grouped_sm90_fits(f->list, g)) {
+    g->shares = is_wide ? g->shares : NULL;
+    if (is_wide ||
+        (row->kernel == KERNEL_DECODE_GROUPED_SM90 && decode_grouped_sm90_fits(f->list, g))) {
         g->n_operand_rows =
             (int32_t)listed_rows((int64_t)g->e.n_tokens * g->e.n_ranks, g->e.n_experts);
         return;
@@ -431,9 +438,39 @@ static void choose_grouped(struct fuse *f, const struct experts_args *a, struct 
     (void)decode_grouped_fits(f->list, g);
 }
 
-/* launch_jobs() by wgmma. */
-static void launch_jobs_sm90(struct fuse *f, const struct experts_args *a,
-                             const struct decode_grouped *g)
+bool has_job_list(const struct fuse *f, int i, struct decode_grouped *out)
+{
+    union stage_args args;
+    struct decode_grouped g;
+
+    if (!takes_experts(f, i, i - 1) || is_fused_batch(f))
+        return false;
+    op_args(f, i, &args);
+    g = grouped_of(f, &args.experts, NULL);
+    choose_grouped(f, &args.experts, &g);
+    *out = (struct decode_grouped){.e = {.n_ranks = g.e.n_ranks, .n_read = g.e.n_read},
+                                   .jobs = g.jobs,
+                                   .n_jobs = g.n_jobs,
+                                   .entry = g.entry,
+                                   .entry_tokens = g.entry_tokens,
+                                   .entry_gates = g.entry_gates,
+                                   .place = g.place,
+                                   .job_tokens = g.job_tokens};
+    return true;
+}
+
+/* A product of rows in operands. */
+static void launch_product(struct fuse *f, const struct decode_grouped *p, bool is_up)
+{
+    if (p->shares != NULL)
+        launch_decode_grouped_wide(f->list, p, is_up);
+    else
+        launch_decode_grouped_sm90(f->list, p, is_up);
+}
+
+/* launch_jobs() by the kernels for many rows, which read operands. */
+static void launch_operand_jobs(struct fuse *f, const struct experts_args *a,
+                                const struct decode_grouped *g)
 {
     struct decode_grouped p = *g;
 
@@ -445,7 +482,7 @@ static void launch_jobs_sm90(struct fuse *f, const struct experts_args *a,
     writes_workspace(f, WORKSPACE_operand);
     next_launch(f);
     p.units_operand = workspace(f, WORKSPACE_units);
-    launch_decode_grouped_sm90(f->list, &p, true);
+    launch_product(f, &p, true);
     reads_workspace(f, WORKSPACE_jobs);
     reads_workspace(f, WORKSPACE_operand);
     reads_early(f, &a->w_up);
@@ -454,7 +491,7 @@ static void launch_jobs_sm90(struct fuse *f, const struct experts_args *a,
     writes_workspace(f, WORKSPACE_jobs); /* gates of entries that are poisoned */
     next_launch(f);
     p.operand = NULL;
-    launch_decode_grouped_sm90(f->list, &p, false);
+    launch_product(f, &p, false);
     reads_workspace(f, WORKSPACE_jobs);
     reads_workspace(f, WORKSPACE_units);
     reads_early(f, &a->w_down);
@@ -468,12 +505,31 @@ static void launch_jobs(struct fuse *f, const struct experts_args *a,
                         const struct decode_grouped *g)
 {
     if (g->place != NULL) {
-        launch_jobs_sm90(f, a, g);
+        launch_operand_jobs(f, a, g);
         return;
     }
     launch_jobs_of(f, a, g, &(struct expert_sums){0});
     writes(f, f->op, &a->parts);
     set_op(f, f->op);
+}
+
+/* By a kernel of its own. router: of op router_op, if that has left logits; NULL: ids and gates are
+ * there. */
+static void list_jobs(struct fuse *f, int i, const struct experts_args *a,
+                      const struct decode_grouped *g, const struct router_args *router,
+                      int router_op)
+{
+    launch_decode_expert_jobs(f->list, g);
+    if (router == NULL) {
+        reads(f, i, &a->ids);
+        reads(f, i, &a->gates);
+    } else {
+        reads(f, i, &router->router_logits);
+        writes(f, router_op, &a->ids);
+        writes(f, router_op, &a->gates);
+    }
+    writes_workspace(f, WORKSPACE_jobs);
+    next_launch(f);
 }
 
 /* Up to DECODE_ROWS_MAX rows, grouped by expert; has_topk: ids and gates are there. */
@@ -491,17 +547,9 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     choose_grouped(f, a, &g);
     f->product = (struct product_tensors){.x = a->y.id};
     g.rows = rounded_rows(f, &a->y, f->n_rows);
-    launch_decode_expert_jobs(f->list, &g);
-    if (has_topk) {
-        reads(f, i, &a->ids);
-        reads(f, i, &a->gates);
-    } else {
-        reads(f, i, &from.router.router_logits);
-        writes(f, router_op, &a->ids);
-        writes(f, router_op, &a->gates);
-    }
-    writes_workspace(f, WORKSPACE_jobs);
-    next_launch(f);
+    if (f->jobs_of != i)
+        list_jobs(f, i, a, &g, has_topk ? NULL : &from.router, router_op);
+    f->jobs_of = 0;
     launch_jobs(f, a, &g);
     if (residual != NULL) {
         g.normed = rounded_buffer(f, &residual->y);
@@ -653,7 +701,7 @@ static void launch_first(struct fuse *f, const struct experts_args *a, int n_row
         return;
     }
     if (SET(row->kernel) & (SET(KERNEL_DECODE_ENTRIES) | SET(KERNEL_DECODE_GROUPED) |
-                            SET(KERNEL_DECODE_GROUPED_SM90)) &&
+                            SET(KERNEL_DECODE_GROUPED_WIDE) | SET(KERNEL_DECODE_GROUPED_SM90)) &&
         launch_grouped_rows(f, a, n_rows))
         return;
     group_experts(f, a, n_rows, &e);

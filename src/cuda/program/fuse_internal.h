@@ -44,8 +44,15 @@ struct fuse {
     bool are_sums_own; /* the pending sums are those of this rank: QKV exchanges them */
     bool has_totals;   /* it has: those of all ranks are in the workspace expert_totals */
     enum router_result router;
-    int router_residual;    /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
-    bool is_pushed;         /* the kernel of the current op pushes its rows to the other ranks */
+    int router_residual; /* ROUTER_SUMS: residual op whose norm the kernel of the experts does */
+    int jobs_of;         /* experts op whose jobs the router's kernel has listed; 0: none */
+    bool is_shared;      /* ranks share out the rows of all ops before the tail */
+    struct rank_share share;
+    int sums_index;      /* the exchange of shared rows that the residual does; -1: h is whole */
+    struct tensor parts; /* (n_rows * n_parts, C): this rank's parts of the sums of these rows */
+    int n_parts;
+    int gathered;           /* id of the tensor of which `gathered` has the prefill rows; 0: none */
+    bool is_x_shared;       /* a rank has its own rows of x only */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
     struct tensor tail_att; /* the attention rows of the tail */
     int first;              /* touches are noted for launches from this one to the last */
@@ -107,10 +114,6 @@ static inline bool is_gathered(const struct fuse *f, int i)
 /* fuse_ranks.c: the launches after those of op i, if it is exchanged. h: its output, of which the
  * first n_integer rows are integers in these units of the columns. */
 void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer, const float *unit);
-/* Whether a kernel that computes n_rows prefill rows of op i, with so many columns, can push them
- * itself for the exchange_sums() that follows: they are all rows of the step. */
-bool can_push(const struct fuse *f, int i, int n_rows, int64_t n_columns);
-struct rank_push push_of(struct fuse *f, int64_t n_columns);
 /* Of attn_out: f->out_low, or NULL, for its decode rows. */
 void exchange_out(struct fuse *f, int i, const struct attn_out_args *a);
 /* Whether decode rows of attn_out leave sums for an exchange behind their kernel. */
@@ -118,7 +121,28 @@ bool has_out_words(const struct fuse *f, int i, const struct attn_out_args *a);
 /* Of the experts op i of a step of one row: their integer sums in their workspace. */
 void exchange_expert_sums(struct fuse *f, int i);
 void exchange_logits(struct fuse *f, int i, const struct logits_args *a);
+
+/* fuse_share.c: rows that ranks share out (common/rank_share.h), in a step of prefill rows. */
+void share_begin(struct fuse *f);
+static inline bool is_shared(const struct fuse *f)
+{
+    return f->is_shared && !f->is_tail;
+}
+/* Of the sums of the current op, which the residual pushes: each row has n_parts rows here. */
+void share_parts(struct fuse *f, const struct tensor *parts, int n_parts);
+/* The exchange of shared rows, and the residual of this rank's. */
+int share_residual(struct fuse *f, int i, const struct residual_rmsnorm_args *a, bool is_partial);
+int share_router(struct fuse *f, int i, const struct router_args *a);
+/* The rows of all ranks as an operand; ids and gates. */
+struct operand share_operand(const struct fuse *f, enum rounding rounding);
+const int32_t *share_ids(const struct fuse *f);
+const float *share_gates(const struct fuse *f);
+/* to[i] = the row of x that sample i names. */
+void share_gather(struct fuse *f, int i, const struct tensor *to, const struct tensor *x);
 void exchange_tokens(struct fuse *f, int i, const struct sample_args *a);
+
+/* fuse.c: whether the tail begins at op i, an attn_out. */
+bool is_tail_begin(const struct fuse *f, int i);
 
 /* ---- the tuning table ---- */
 
@@ -243,6 +267,9 @@ void settle_sums(struct fuse *f);
 /* fuse_experts.c: whether the decode kernels support the experts at i after a router with this
  * router_result. */
 bool takes_experts(const struct fuse *f, int i, int router);
+/* Whether the experts at op i group more than a few rows by the ids of the router op before it;
+ * then *out is the list of their jobs, which the router's kernel can make. */
+bool has_job_list(const struct fuse *f, int i, struct decode_grouped *out);
 
 /* ---- fuse_matmul.c ---- */
 
@@ -284,6 +311,8 @@ const uint16_t *rounded_rows(struct fuse *f, const struct tensor *t, int n_rows)
 
 void prefill_mma(struct fuse *f, const struct matmul *m);
 void prefill_sm90(struct fuse *f, const struct matmul *m);
+/* The format of a matrix's operand. */
+enum rounding rounding_of(const struct tensor *w, bool is_exact);
 /* x: id of the tensor whose prefill rows m multiplies; 0: other rows. */
 void prefill_mxfp8(struct fuse *f, const struct matmul *m, int x, int tile_rows);
 /* Experts of the first n_rows rows of the tensors, by the kernel of that row of the table. */

@@ -7,7 +7,7 @@
 
 /* ---- operands ---- */
 
-static enum rounding rounding_of(const struct tensor *w, bool is_exact)
+enum rounding rounding_of(const struct tensor *w, bool is_exact)
 {
     return w->dtype == DTYPE_MXFP4 ? ROUNDS_TO_F16 : is_exact ? ROUNDS_TO_3_BF16 : ROUNDS_TO_BF16;
 }
@@ -22,7 +22,15 @@ static int64_t row_tiles(const struct matmul *m, int tile_rows)
     return n;
 }
 
-/* Appends the conversion of the rows; returns the GEMM without its tile shape. */
+/* Where the operand of the rows is. */
+static enum workspace operand_of(const struct fuse *f, const struct matmul *m)
+{
+    return f->gathered > 0 && f->gathered == f->product.x && !m->is_exact ? WORKSPACE_gathered
+                                                                          : WORKSPACE_operand;
+}
+
+/* Appends the conversion of the rows, unless all ranks have gathered them; returns the GEMM without
+ * its tile shape. */
 static struct gemm begin_gemm(struct fuse *f, const struct matmul *m)
 {
     const int64_t n_columns = matrix_columns(&m->w[0]);
@@ -38,6 +46,10 @@ static struct gemm begin_gemm(struct fuse *f, const struct matmul *m)
         g.bias[i] = m->bias[i];
         g.out[i] = m->out[i];
         g.out_width[i] = m->out_width[i];
+    }
+    if (operand_of(f, m) == WORKSPACE_gathered) {
+        g.x = share_operand(f, g.x.rounding);
+        return g;
     }
     launch_operand(f->list, &g.x, &from, m->n_tokens, NULL, 1);
     note_rows(f, WORKSPACE_operand);
@@ -60,6 +72,24 @@ static struct gemm listed_gemm(const struct expert_lists *lists, const struct te
                          .experts = lists->experts,
                          .n_active = lists->n_active,
                          .x = x};
+}
+
+/* Appends the lists of n entries for tiles of up to n_tile_tokens. */
+static void list_rows(struct fuse *f, const struct experts_args *a,
+                      const struct expert_lists *lists, int n, int n_tile_tokens)
+{
+    const int32_t *ids = is_shared(f) ? share_ids(f) : a->ids.data;
+    const float *gates = is_shared(f) ? share_gates(f) : a->gates.data;
+
+    launch_expert_lists(f->list, lists, ids, gates, n, (int)a->w_up.dim[0], n_tile_tokens);
+    if (is_shared(f)) {
+        reads_copy(f, f->op, WORKSPACE_routes, a->ids.id);
+    } else {
+        reads(f, f->op, &a->ids);
+        reads(f, f->op, &a->gates);
+    }
+    writes_workspace(f, WORKSPACE_tiles);
+    next_launch(f);
 }
 
 /* Appends the lists for tiles of up to n_tile_tokens and the conversion of the rows. */
@@ -86,13 +116,16 @@ static struct expert_gemms begin_experts(struct fuse *f, const struct experts_ar
     e.down.uses = lists.uses;
     e.down.out[0] = a->parts.data;
     e.down.out_width[0] = a->parts.dim[1];
-    launch_expert_lists(f->list, &lists, a->ids.data, a->gates.data, n, n_experts, n_tile_tokens);
-    reads(f, f->op, &a->ids);
-    reads(f, f->op, &a->gates);
-    writes_workspace(f, WORKSPACE_tiles);
-    next_launch(f);
-    launch_operand(f->list, &x, &from, n_rows, lists.place, n_ranks);
-    reads(f, f->op, &a->y);
+    list_rows(f, a, &lists, n, n_tile_tokens);
+    if (is_shared(f)) {
+        const struct operand rows = share_operand(f, x.rounding);
+
+        launch_copy_operand(f->list, &x, &rows, a->y.dim[1], n_rows, lists.place, n_ranks);
+        reads_copy(f, f->op, WORKSPACE_gathered, a->y.id);
+    } else {
+        launch_operand(f->list, &x, &from, n_rows, lists.place, n_ranks);
+        reads(f, f->op, &a->y);
+    }
     reads_workspace(f, WORKSPACE_tiles);
     writes_workspace(f, WORKSPACE_operand);
     next_launch(f);
@@ -121,14 +154,16 @@ static void touch_down(struct fuse *f, const struct experts_args *a)
 
 static void end_experts(struct fuse *f, const struct experts_args *a, int n_rows)
 {
-    struct partials p = {.h = a->h.data,
-                         .parts = a->parts.data,
-                         .n_rows = n_rows,
-                         .n_ranks = (int)a->ids.dim[1],
-                         .n = a->h.dim[1]};
+    const struct partials p = {.h = a->h.data,
+                               .parts = a->parts.data,
+                               .n_rows = n_rows,
+                               .n_ranks = (int)a->ids.dim[1],
+                               .n = a->h.dim[1]};
 
-    if (can_push(f, f->op, n_rows, a->h.dim[1]))
-        p.push = push_of(f, a->h.dim[1]);
+    if (is_shared(f)) {
+        share_parts(f, &a->parts, p.n_ranks);
+        return;
+    }
     launch_sum_partials(f->list, &p);
     reads(f, f->op, &a->parts);
     writes(f, f->op, &a->h);
@@ -266,11 +301,8 @@ void prefill_sm90(struct fuse *f, const struct matmul *m)
 
     g.shape = tiling.shape;
     g.n_tile_tokens = tiling.n_tile_tokens;
-    if (is_stage(f, f->op, STAGE_attn_out) && can_push(f, f->op, m->n_tokens, m->out_width[0]) &&
-        f->in->peers->n_ranks == 2)
-        g.push = push_of(f, m->out_width[0]);
     launch_gemm(f->list, &g);
-    note_product_of(f, m, WORKSPACE_operand);
+    note_product_of(f, m, operand_of(f, m));
 }
 
 static void sm90_experts(struct fuse *f, const struct experts_args *a, int n_rows, int tile_rows)

@@ -84,6 +84,10 @@ void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer,
 
     if (!is_exchanged(f, i) || f->n_rows == 0)
         return;
+    if (is_shared(f)) { /* the residual takes them */
+        f->sums_index = f->list->n_exchanges++;
+        return;
+    }
     memset(&s, 0, sizeof(s)); /* padding, too: tests look for addresses in parameters */
     s.peers = *f->in->peers;
     s.h = h->data;
@@ -93,8 +97,6 @@ void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer,
     s.n_integer = n_integer;
     s.n_columns = (int32_t)h->dim[1];
     s.index = f->list->n_exchanges++;
-    s.is_pushed = f->is_pushed;
-    f->is_pushed = false;
     next_launch(f);
     if (f->in->is_gathered) {
         gather_sums(f, i, h, &s);
@@ -104,23 +106,6 @@ void exchange_sums(struct fuse *f, int i, const struct tensor *h, int n_integer,
     reads(f, i, h);
     writes(f, i, h);
     set_op(f, i);
-}
-
-bool can_push(const struct fuse *f, int i, int n_rows, int64_t n_columns)
-{
-    return is_exchanged(f, i) && !f->in->is_gathered && f->n_live == NULL && n_rows == f->n_rows &&
-           n_columns % RANK_WORDS == 0;
-}
-
-struct rank_push push_of(struct fuse *f, int64_t n_columns)
-{
-    const int64_t n_vectors = f->n_rows * (n_columns / RANK_WORDS);
-
-    f->is_pushed = true;
-    return (struct rank_push){.peers = f->in->peers->on_device,
-                              .n_vectors = n_vectors,
-                              .index = f->list->n_exchanges,
-                              .is_owned = rank_is_owned(n_vectors, f->in->peers->n_ranks)};
 }
 
 /* On Hopper all kernels for decode rows of packed weights can. */
@@ -186,6 +171,8 @@ void exchange_out(struct fuse *f, int i, const struct attn_out_args *a)
         return;
     if (n_words > 0)
         exchange_words(f, i, a, n_words);
+    if (is_shared(f))
+        share_parts(f, &a->h, 1);
     rest.data = (float *)rest.data + n_words * rest.dim[1];
     f->n_rows = n_all - n_words;
     exchange_sums(f, i, &rest, 0, NULL);

@@ -1,4 +1,5 @@
-/* The residual and its RMSNorm; for 5 to 64 decode rows the router's kernel does them. */
+/* The residual and its RMSNorm. For 5 to 64 decode rows the router's kernel does them, and for up
+ * to eight it also lists the jobs of the experts. */
 #include "cuda/program/fuse_internal.h"
 
 bool is_plain_norm(const struct residual_rmsnorm_args *a)
@@ -62,6 +63,18 @@ static bool takes_residual(const struct fuse *f, int i, const struct residual_rm
     return next.router.y.id == a->y.id && is_by_columns(f, &next.router);
 }
 
+/* One kernel also lists the jobs of the experts behind the router, if it can. */
+static void launch_router_kernel(struct fuse *f, int experts, const struct decode_router *p,
+                                 const struct decode_rmsnorm *rmsnorm)
+{
+    struct decode_grouped jobs;
+
+    if (has_job_list(f, experts, &jobs) && launch_decode_router_jobs(f->list, p, rmsnorm, &jobs))
+        f->jobs_of = experts;
+    else
+        launch_decode_rmsnorm_router(f->list, p, rmsnorm);
+}
+
 static void launch_residual_router(struct fuse *f, int i, const struct residual_rmsnorm_args *a,
                                    uint16_t *rounded)
 {
@@ -70,13 +83,13 @@ static void launch_residual_router(struct fuse *f, int i, const struct residual_
 
     op_args(f, i + 1, &next);
     p = router_of(f, &next.router);
-    launch_decode_rmsnorm_router(f->list, &p,
-                                 &(struct decode_rmsnorm){.h = a->h.data,
-                                                          .x = a->x.data,
-                                                          .y = a->y.data,
-                                                          .normed = rounded,
-                                                          .norm = vector_of(&a->norm),
-                                                          .eps = a->eps});
+    launch_router_kernel(f, i + 2, &p,
+                         &(struct decode_rmsnorm){.h = a->h.data,
+                                                  .x = a->x.data,
+                                                  .y = a->y.data,
+                                                  .normed = rounded,
+                                                  .norm = vector_of(&a->norm),
+                                                  .eps = a->eps});
     reads(f, i, &a->h);
     reads(f, i, &a->x);
     reads_early(f, &a->norm);
@@ -85,6 +98,8 @@ static void launch_residual_router(struct fuse *f, int i, const struct residual_
     if (rounded != NULL)
         writes_copy(f, i, WORKSPACE_rounded, a->y.id);
     touch_router(f, i + 1, &next.router);
+    if (f->jobs_of == i + 2)
+        writes_copy(f, i + 2, WORKSPACE_jobs, 0);
     set_op(f, i + 1);
     f->router = ROUTER_TOPK;
 }
@@ -98,6 +113,8 @@ int fuse_residual(struct fuse *f, int i)
     op_args(f, i, &args);
     f->rounded = 0;
     f->factors_of = -1;
+    if (f->sums_index >= 0)
+        return share_residual(f, i, a, factors_of(f, i, a, is_behind_out(f, i)) != NULL);
     if (f->in->config->mxfp4.op_class == OPCLASS_NATIVE && !is_decode(f) &&
         a->x.dim[1] % MXFP4_BLOCK == 0) {
         residual_mxfp8(f, a, factors_of(f, i, a, is_behind_out(f, i)));

@@ -141,6 +141,8 @@ int fuse_router(struct fuse *f, int i)
 
     op_args(f, i, &args);
     f->router = ROUTER_TOPK;
+    if (is_shared(f))
+        return share_router(f, i, a);
     if (matmul_decode_rows(f) > 0 && is_by_columns(f, a)) {
         launch_router_alone(f, i, a);
         if (!is_decode(f)) {

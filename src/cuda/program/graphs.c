@@ -98,7 +98,8 @@ out:
 
 /* ---- graphs ---- */
 
-static enum osp_status capture(struct gpu *gpu, struct step_plan *plan, enum timing timing)
+enum osp_status gpu_list_capture(struct gpu *gpu, const struct launch_list *list,
+                                 struct stage_events *events, cudaGraphExec_t *out)
 {
     cudaGraph_t graph = NULL;
     cudaError_t error;
@@ -106,13 +107,12 @@ static enum osp_status capture(struct gpu *gpu, struct step_plan *plan, enum tim
 
     TRY(gpu_check(cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal),
                   "capturing a step"));
-    st = run_list(gpu, &plan->list, timing == TIMED ? &plan->events : NULL, true);
+    st = run_list(gpu, list, events, true);
     error = cudaStreamEndCapture(gpu->stream, &graph);
     if (st != OSP_OK)
         goto out;
     TRY(gpu_check(error, "capturing a step"));
-    TRY(gpu_check(cudaGraphInstantiate(&plan->exec[timing], graph, 0),
-                  "instantiating the graph of a step"));
+    TRY(gpu_check(cudaGraphInstantiate(out, graph, 0), "instantiating the graph of a step"));
 out:
     if (graph != NULL)
         (void)cudaGraphDestroy(graph);
@@ -149,7 +149,8 @@ enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan, struct ste
     slot->is_timed = slot->has_graph_events = timing == TIMED;
     slot->is_spanned = at == 1;
     if (plan->exec[timing] == NULL)
-        TRY(capture(gpu, plan, timing));
+        TRY(gpu_list_capture(gpu, &plan->list, timing == TIMED ? &plan->events : NULL,
+                             &plan->exec[timing]));
     TRY(record_span(gpu, slot, 0));
     TRY(gpu_check(cudaGraphLaunch(plan->exec[timing], gpu->stream),
                   "launching the graph of a step"));

@@ -264,6 +264,7 @@ static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c,
                                   .n_experts_read = gpu->n_experts_read,
                                   .peers = &gpu->peers,
                                   .signals_at = gpu->signals_at,
+                                  .gather = gpu->nccl == NULL ? &gpu->gather : NULL,
                                   .is_gathered = gpu->nccl != NULL,
                                   .expert_grids = c->expert_grids};
     struct step_plan *plan = calloc(1, sizeof(*plan));

@@ -70,6 +70,10 @@ CHECKED enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c,
 /* graphs.c: launches the step: as a graph, but for the first step of a plan with prefill rows. */
 CHECKED enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan,
                                      struct step_slot *slot);
+/* A graph of the list. events: one where the launches of each op begin, and one at the end; NULL:
+ * it is not timed. The caller destroys *out. */
+CHECKED enum osp_status gpu_list_capture(struct gpu *gpu, const struct launch_list *list,
+                                         struct stage_events *events, cudaGraphExec_t *out);
 
 /* workspace.c: workspaces for the largest batch of the program, if gpu_step_reserve() was not
  * called. */

@@ -214,6 +214,19 @@ static int64_t workspace_bytes_out_low(const struct step_shape *s)
     return s->n_ranks > 1 ? DECODE_ROWS_MAX * s->width * (int64_t)sizeof(int32_t) : 0;
 }
 
+/* In the window of the rank (device/peers.c). */
+static int64_t workspace_bytes_gathered(const struct step_shape *s)
+{
+    (void)s;
+    return 0;
+}
+
+static int64_t workspace_bytes_routes(const struct step_shape *s)
+{
+    (void)s;
+    return 0;
+}
+
 static int64_t workspace_bytes_poison(const struct step_shape *s)
 {
     (void)s;

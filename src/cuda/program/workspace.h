@@ -127,7 +127,7 @@ static inline struct expert_lists expert_lists_at(void *data, int64_t n_entries,
 static inline int64_t decode_jobs_bytes(int64_t n_entries)
 {
     return n_entries * (int64_t)(sizeof(struct decode_job) + 3 * sizeof(int32_t) + sizeof(float)) +
-           (int64_t)sizeof(int32_t);
+           (1 + 2 * (DECODE_SHARES_MAX + 1)) * (int64_t)sizeof(int32_t);
 }
 
 static inline void decode_jobs_at(struct decode_grouped *out, void *data, int64_t n_entries)
@@ -138,6 +138,7 @@ static inline void decode_jobs_at(struct decode_grouped *out, void *data, int64_
     out->place = (int32_t *)(out->entry_gates + n_entries);
     out->entry_tokens = out->place + n_entries;
     out->n_jobs = out->entry_tokens + n_entries;
+    out->shares = out->n_jobs + 1;
 }
 
 #endif

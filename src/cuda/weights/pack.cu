@@ -29,13 +29,13 @@ static __global__ void pack_mxfp4(unsigned char *packed, const __grid_constant__
         unit[MXFP4_SCALES_OFFSET + i] = pack_mxfp4_scale(&raw, row, column, i);
 }
 
-/* The largest scale of each row, stored after the units; one warp per row. */
+/* The largest packed scale of each row, stored after the units; one warp per row. */
 static __global__ void find_max_scales(unsigned char *packed,
                                        const __grid_constant__ struct tensor raw)
 {
     const int64_t n_blocks = raw.dim[1] / MXFP4_BLOCK;
     const int64_t row = blockIdx.x * (THREADS / WARP_LANES) + threadIdx.x / WARP_LANES;
-    int top = 0;
+    int top = 1; /* a packed scale is not 0 */
 
     if (row >= units_of(raw.dim[0], UNIT_ROWS) * UNIT_ROWS)
         return;
