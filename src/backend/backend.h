@@ -41,7 +41,8 @@ struct device_info {
     bool runs_async;
     /* run() may also be called while STEPS_QUEUED_MAX - 1 earlier steps have not ended, and copy(),
      * which takes its place between the steps. Tokens of a step can be those that one of the
-     * STEPS_QUEUED_MAX - 1 steps before it samples (batch.h: tokens_ticket), of any program;
+     * STEPS_QUEUED_MAX - 1 steps before it samples (batch.h: tokens_ticket), of any program, and
+     * its positions can depend on how many drafts one of these accepts (struct batch_follow);
      * sampled() gives the results of each. */
     bool runs_pipelined;
     /* A step with decode and prefill rows takes as long as two steps, one with each. */

@@ -483,16 +483,34 @@ out:
     return st;
 }
 
-/* Tokens < 0 stand for samples of a step that has them still. */
+/* The step with the ticket has more than i samples, and they can be taken still. */
+static void assert_sampled(const struct checked *c, uint64_t ticket, int i)
+{
+    const int at = (int)(ticket % STEPS_QUEUED_MAX);
+
+    assert(ticket != 0 && c->sampled[at].ticket == ticket);
+    assert(i < c->sampled[at].n_samples);
+}
+
+static_assert((int)BATCH_STEPS_BACK < (int)STEPS_QUEUED_MAX, "a step keeps samples so long");
+
 static void check_sampled(const struct checked *c, const struct batch *b)
 {
-    const int at = (int)(b->tokens_ticket % STEPS_QUEUED_MAX);
+    for (int i = 0; i < b->n_rows; i++) {
+        const int32_t token = BATCH_TOKENS(b)[i];
 
-    for (int i = 0; i < b->n_rows; i++)
-        if (BATCH_TOKENS(b)[i] < 0) {
-            assert(c->sampled[at].ticket == b->tokens_ticket);
-            assert(batch_sample_index(BATCH_TOKENS(b)[i]) < c->sampled[at].n_samples);
-        }
+        if (token >= 0)
+            continue;
+        assert(batch_sample_back(token) < BATCH_STEPS_BACK);
+        assert_sampled(c, b->tokens_ticket - (uint64_t)batch_sample_back(token),
+                       batch_sample_index(token));
+    }
+    for (int i = 0; i < b->n_follows; i++) {
+        const struct batch_follow *f = &BATCH_FOLLOWS(b)[i];
+
+        if (f->n_drafts > 0)
+            assert_sampled(c, b->follows_ticket, f->first_sample + f->n_drafts);
+    }
 }
 
 static enum osp_status checked_run(struct backend *be, struct compiled *compiled,

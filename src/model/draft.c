@@ -296,11 +296,11 @@ enum osp_status draft_compile(struct model *m)
     struct draft *d = &m->draft;
     enum osp_status st;
 
-    TRY(draft_program(&d->first, d, true));
-    TRY(draft_program(&d->again, d, false));
+    for (int i = 0; i < N_DRAFT_PASSES; i++) {
+        TRY(draft_program(&d->passes[i], d, (enum draft_pass)i));
+        TRY(m->ops->compile(m->be, &d->passes[i], &d->run_passes[i]));
+    }
     TRY(forward_program(&d->tapped, m, true));
-    TRY(m->ops->compile(m->be, &d->first, &d->run_first));
-    TRY(m->ops->compile(m->be, &d->again, &d->run_again));
     TRY(m->ops->compile(m->be, &d->tapped, &d->run_tapped));
 out:
     return st;
@@ -311,14 +311,14 @@ void draft_close(struct model *m)
     struct draft *d = &m->draft;
 
     if (m->be != NULL) {
-        m->ops->release_program(m->be, d->run_first);
-        m->ops->release_program(m->be, d->run_again);
+        for (int i = 0; i < N_DRAFT_PASSES; i++)
+            m->ops->release_program(m->be, d->run_passes[i]);
         m->ops->release_program(m->be, d->run_tapped);
         m->ops->release(m->be, &d->activations);
         m->ops->release(m->be, &d->pages);
     }
-    program_free(&d->first);
-    program_free(&d->again);
+    for (int i = 0; i < N_DRAFT_PASSES; i++)
+        program_free(&d->passes[i]);
     program_free(&d->tapped);
     free(d->vectors);
     draft_files_close(&d->source);
@@ -338,7 +338,7 @@ bool model_draft_reads_last_layer(const struct model *m)
 
 bool model_has_draft(const struct model *m)
 {
-    return m->draft.run_first != NULL;
+    return m->draft.run_passes[DRAFT_FIRST] != NULL;
 }
 
 static enum osp_status copy_rows(struct model *m, const struct tensor *to, int to_row,
@@ -384,12 +384,17 @@ enum osp_status model_draft_take_kept(struct model *m, int place, int n_rows, in
 
 enum osp_status model_draft_run(struct model *m, const struct batch *b, uint64_t *ticket)
 {
-    return m->ops->run(m->be, m->draft.run_first, b, ticket);
+    return m->ops->run(m->be, m->draft.run_passes[DRAFT_FIRST], b, ticket);
+}
+
+enum osp_status model_draft_behind(struct model *m, const struct batch *b, uint64_t *ticket)
+{
+    return m->ops->run(m->be, m->draft.run_passes[DRAFT_BEHIND], b, ticket);
 }
 
 enum osp_status model_draft_again(struct model *m, const struct batch *b, uint64_t *ticket)
 {
-    return m->ops->run(m->be, m->draft.run_again, b, ticket);
+    return m->ops->run(m->be, m->draft.run_passes[DRAFT_AGAIN], b, ticket);
 }
 
 bool model_draft_is_pipelined(const struct model *m)

@@ -58,6 +58,10 @@ CHECKED enum osp_status model_draft_take_kept(struct model *m, int place, int n_
  * them. Stores keys and values of every row, and guesses for the rows that samples name. It is a
  * step of the device, which model_draft_tokens() waits for. */
 CHECKED enum osp_status model_draft_run(struct model *m, const struct batch *b, uint64_t *ticket);
+/* The same over the states of the target's last step: row i is that of the step's row i, of all of
+ * them. Where it is pipelined (below), the step's tokens need not be known. */
+CHECKED enum osp_status model_draft_behind(struct model *m, const struct batch *b,
+                                           uint64_t *ticket);
 /* The same over the states of its last guesses, row i that of sample i; the batch names rows and
  * samples alike, all or the first ones. */
 CHECKED enum osp_status model_draft_again(struct model *m, const struct batch *b, uint64_t *ticket);

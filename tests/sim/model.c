@@ -98,14 +98,21 @@ static int32_t token_of(const struct batch *b, int row)
 
     if (token >= 0)
         return token;
-    if (head_ran(b->tokens_ticket))
-        return head_tokens(b->tokens_ticket)[batch_sample_index(token)] < 0
-                   ? 0
-                   : head_tokens(b->tokens_ticket)[batch_sample_index(token)];
+    if (head_ran(b->tokens_ticket)) {
+        const int32_t *from = head_tokens(b->tokens_ticket - (uint64_t)batch_sample_back(token));
+
+        return from[batch_sample_index(token)] < 0 ? 0 : from[batch_sample_index(token)];
+    }
     CHECK(world.is_in_flight);
-    CHECK(batch_sample_index(token) < SAMPLES_MAX);
+    CHECK(batch_sample_back(token) == 0 && batch_sample_index(token) < SAMPLES_MAX);
     CHECK(b->tokens_ticket + 1 == world.n_begun);
     return sampled[b->tokens_ticket % 2][batch_sample_index(token)];
+}
+
+const int32_t *step_tokens(uint64_t ticket)
+{
+    CHECK(ticket < world.n_begun && ticket + 2 >= world.n_begun);
+    return sampled[ticket % 2];
 }
 
 static void store_row(const struct batch *b, int row, int part, const struct seq *q)
@@ -260,7 +267,7 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
 
     (void)be;
     if (c != NULL) {
-        st = head_run(b, c == model.draft.run_again, ticket);
+        st = head_run(b, c, ticket);
         if (st != OSP_OK)
             mark_dead();
         return st;
