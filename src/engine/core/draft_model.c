@@ -14,18 +14,22 @@ static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
 static const double COPY_NS = 4e3, TAPS_NS = 10e3;
 enum { FIRST_RUNS = 4 };
 
+static_assert((int)BATCH_DRAFTS_MAX == (int)DRAFTS_MAX, "a batch has the drafts of any step");
+
 /* The places of one request. */
 struct draft_places {
     const struct draft_progress *owner; /* NULL: free */
     uint64_t used;                      /* the last step with its owner */
 };
 
-/* The last pass of a chain, whose guesses have not been read. */
-struct open_pass {
-    struct draft_request **at; /* (n): its samples, in order */
-    int n, depth;              /* n = 0: there is none */
-    int n_seqs;                /* of the first pass */
-    uint64_t ticket;
+/* The passes of the last chain; the guesses of the last ones have not been read. */
+struct chain {
+    struct draft_request **at; /* (n_seqs): sample i of a pass is that of at[i] */
+    int n_seqs;
+    int n[DRAFTS_MAX]; /* samples of each pass */
+    uint64_t tickets[DRAFTS_MAX];
+    int n_passes, n_read;
+    uint64_t follows_ticket; /* of the target's step whose accepted drafts are not known; or 0 */
 };
 
 struct draft_model {
@@ -42,7 +46,7 @@ struct draft_model {
     struct draft_segment *segments; /* (n_seqs_max), n_segments of them */
     int n_segments, n_rows, n_pages;
     int32_t *tokens; /* (n_seqs_max) */
-    struct open_pass open;
+    struct chain chain;
     uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
     uint64_t device_ns;                    /* likewise: of the passes that were read */
     double pass_ns[2];                     /* the first guess, later ones */
@@ -51,13 +55,17 @@ struct draft_model {
 
 /* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */
 struct draft_segment {
-    const int32_t *tokens; /* of the sequence, or NULL: `token` is that of the only row */
+    /* Of the sequence; or NULL: `token` is that of the first row, and where it is < 0, tokens of
+     * the next rows are those of the next samples. */
+    const int32_t *tokens;
     int32_t token;
     int first, n_rows;
     const int32_t *pages; /* (n_pages) of the full group, from position first_page * P on */
     int first_page, n_pages;
     const struct seq *sampled; /* guess behind the last row, as this one samples; NULL: no guess */
-    int n_guessed;             /* before it */
+    int sample;                /* the index of that sample */
+    int sampled_position;      /* of the guessed token */
+    const struct batch_follow *follow; /* what depends on accepted drafts; NULL: nothing */
 };
 
 /* ---- life cycle ---- */
@@ -71,7 +79,8 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     const struct batch_counts counts = {.n_rows = limits->n_batch_tokens_max,
                                         .n_seqs = limits->n_seqs_max,
                                         .n_samples = limits->n_seqs_max,
-                                        .n_pages = limits->n_seqs_max * n_pages};
+                                        .n_pages = limits->n_seqs_max * n_pages,
+                                        .n_follows = limits->n_seqs_max};
     enum osp_status st;
 
     d->model = model;
@@ -83,7 +92,7 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     TRY(mem_try_array(&d->places, n, sizeof *d->places, "states for a draft head"));
     TRY(mem_try_array(&d->segments, n, sizeof *d->segments, "rows of a draft head"));
     TRY(mem_try_array(&d->tokens, n, sizeof *d->tokens, "guesses of a draft head"));
-    TRY(mem_try_array(&d->open.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
+    TRY(mem_try_array(&d->chain.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
     TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
     *out = d;
 out:
@@ -99,7 +108,7 @@ void draft_model_free(struct draft_model *d)
     free(d->places);
     free(d->segments);
     free(d->tokens);
-    free(d->open.at);
+    free(d->chain.at);
     free(d->batch_memory);
     free(d);
 }
@@ -114,7 +123,9 @@ static void *writable(struct batch *b, int32_t offset)
 /* A few rows with guesses are decode rows, whose kernels are faster. Bits do not matter. */
 static enum phase phase_of(const struct draft_model *d, const struct draft_segment *s)
 {
-    return s->sampled != NULL && d->n_rows <= d->n_decode_max ? PHASE_DECODE : PHASE_PREFILL;
+    const bool has_guesses = s->sampled != NULL || d->chain.follows_ticket != 0;
+
+    return has_guesses && d->n_rows <= d->n_decode_max ? PHASE_DECODE : PHASE_PREFILL;
 }
 
 static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, int row,
@@ -124,7 +135,7 @@ static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, i
     int32_t *seqs = writable(b, b->offset_row_seq), *phases = writable(b, b->offset_phases);
 
     for (int i = 0; i < s->n_rows; i++) {
-        tokens[row + i] = s->tokens != NULL ? s->tokens[s->first + i + 1] : s->token;
+        tokens[row + i] = s->tokens != NULL ? s->tokens[s->first + i + 1] : s->token - i;
         positions[row + i] = s->first + i;
         seqs[row + i] = seq;
         phases[row + i] = (int32_t)phase;
@@ -148,10 +159,9 @@ static void fill_seq(struct batch *b, const struct draft_segment *s, int seq, in
 
 /* The random number of a position is the target's, so that a guess of the same distribution is the
  * target's token. Penalties, biases and masks stay with the target. */
-static void fill_sample(struct batch *b, const struct draft_segment *s, int row, int *n_samples)
+static void fill_sample(struct batch *b, const struct draft_segment *s, int row)
 {
-    struct batch_sample *out =
-        (struct batch_sample *)writable(b, b->offset_samples) + (*n_samples)++;
+    struct batch_sample *out = (struct batch_sample *)writable(b, b->offset_samples) + s->sample;
     const struct batch_sample *p = &s->sampled->sampling_params;
 
     *out = (struct batch_sample){.row = row + s->n_rows - 1,
@@ -159,8 +169,17 @@ static void fill_sample(struct batch *b, const struct draft_segment *s, int row,
                                  .top_k = p->top_k,
                                  .top_p = p->top_p,
                                  .min_p = p->min_p,
-                                 .position = (uint32_t)(s->sampled->n_tokens + s->n_guessed),
+                                 .position = (uint32_t)s->sampled_position,
                                  .seed = p->seed};
+}
+
+static void fill_follow(struct batch *b, const struct draft_segment *s, int seq)
+{
+    struct batch_follow *out = (struct batch_follow *)writable(b, b->offset_follows) + seq;
+
+    *out = s->follow != NULL ? *s->follow : (struct batch_follow){.n_drafts = 0};
+    out->sample = s->sampled != NULL ? s->sample : -1;
+    out->lowers_row = out->n_drafts > 0 && s->n_rows > 1;
 }
 
 static struct batch *lay_out(struct draft_model *d)
@@ -168,18 +187,22 @@ static struct batch *lay_out(struct draft_model *d)
     struct batch_counts counts = {
         .n_rows = d->n_rows, .n_seqs = d->n_segments, .n_pages = d->n_pages};
     struct batch *b;
-    int row = 0, page = 0, n_samples = 0;
+    int row = 0, page = 0;
 
     for (int i = 0; i < d->n_segments; i++)
         counts.n_samples += d->segments[i].sampled != NULL;
+    counts.n_follows = d->chain.follows_ticket != 0 ? d->n_segments : 0;
     b = batch_init(d->batch_memory, counts);
+    b->follows_ticket = d->chain.follows_ticket;
     for (int i = 0; i < d->n_segments; i++) {
         const struct draft_segment *s = &d->segments[i];
 
         fill_rows(b, s, i, row, phase_of(d, s));
         fill_seq(b, s, i, row, page);
         if (s->sampled != NULL)
-            fill_sample(b, s, row, &n_samples);
+            fill_sample(b, s, row);
+        if (counts.n_follows > 0)
+            fill_follow(b, s, i);
         row += s->n_rows;
         page += s->n_pages;
     }
@@ -367,12 +390,20 @@ out:
     return st;
 }
 
+/* A pass behind the step has stored its positions, of which those before `end` count. */
+static enum osp_status follow_behind(struct draft_progress *p, int end)
+{
+    p->n_stored = p->first_kept = end;
+    p->n_kept = 0;
+    return OSP_OK;
+}
+
 static enum osp_status follow(struct draft_model *d, const struct step_chunk *chunk,
                               const struct batch *b, const struct batch_seq *seq,
                               struct draft_progress *p)
 {
     const int n = n_known(chunk), end = chunk->first + n;
-    const bool is_kept_ahead = p->is_kept_ahead;
+    const bool is_kept_ahead = p->is_kept_ahead, is_guessed_behind = p->is_guessed_behind;
     const struct draft_segment s = {.tokens = chunk->seq->tokens,
                                     .first = chunk->first,
                                     .pages = BATCH_PAGES(b) + seq->table[GROUP_FULL],
@@ -380,7 +411,9 @@ static enum osp_status follow(struct draft_model *d, const struct step_chunk *ch
                                     .n_pages = seq->n_pages[GROUP_FULL]};
     enum osp_status st;
 
-    p->is_kept_ahead = false;
+    p->is_kept_ahead = p->is_guessed_behind = false;
+    if (is_guessed_behind)
+        return follow_behind(p, chunk->first + n);
     if (n <= 0)
         return OSP_OK;
     if (is_kept_ahead)
@@ -500,7 +533,8 @@ bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q)
     return p->place > 0 && p->n_kept > 0 && p->first_kept + p->n_kept == q->n_tokens - 1;
 }
 
-static struct draft_segment segment_of(const struct draft_request *w, int n_guessed)
+/* The pass behind `depth` guesses: its sample i is the request's. */
+static struct draft_segment segment_of(const struct draft_request *w, int i, int depth)
 {
     const struct page_list *full = &w->q->pages[GROUP_FULL];
 
@@ -508,7 +542,9 @@ static struct draft_segment segment_of(const struct draft_request *w, int n_gues
                                   .first_page = full->first,
                                   .n_pages = full->n,
                                   .sampled = w->q,
-                                  .n_guessed = n_guessed};
+                                  .sample = i,
+                                  .sampled_position = w->n_tokens + depth,
+                                  .follow = &w->follow};
 }
 
 /* n_passes passes have run in all_ns, for n_seqs requests: the means of both kinds move in
@@ -529,48 +565,70 @@ static void note_time(struct draft_model *d, int n_passes, uint64_t all_ns, int 
         d->pass_ns[1] *= 1 + weight * (ns / expected_ns - 1);
 }
 
+/* A pass with samples of the first n requests of the chain has been started. */
+static void add_pass(struct chain *c, int n, uint64_t ticket)
+{
+    c->n[c->n_passes] = n;
+    c->tickets[c->n_passes++] = ticket;
+}
+
 /* Starts the pass that gives the first guess of each request. The copies that keep the last states
  * are ordered behind those that this pass reads. */
-static enum osp_status start_first(struct draft_model *d, struct draft_request *const *at, int n,
-                                   uint64_t *ticket)
+static enum osp_status start_first(struct draft_model *d)
 {
+    struct chain *c = &d->chain;
+    uint64_t ticket;
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < n; i++) {
-        const struct draft_progress *p = at[i]->progress;
+    for (int i = 0; i < c->n_seqs; i++) {
+        const struct draft_progress *p = c->at[i]->progress;
         const int last = p->first_kept + p->n_kept - 1;
-        struct draft_segment s = segment_of(at[i], 0);
+        struct draft_segment s = segment_of(c->at[i], i, 0);
 
-        s.tokens = at[i]->q->tokens;
+        s.tokens = c->at[i]->q->tokens;
         TRY(collect_kept(d, p, s, p->n_stored < last ? p->n_stored : last));
-        TRY(keep_last(d, at[i]->progress));
+        TRY(keep_last(d, c->at[i]->progress));
     }
-    assert(d->n_segments == n);
-    TRY(model_draft_run(d->model, lay_out(d), ticket));
+    assert(d->n_segments == c->n_seqs);
+    TRY(model_draft_run(d->model, lay_out(d), &ticket));
+    add_pass(c, c->n_seqs, ticket);
 out:
     clear(d);
     return st;
 }
 
-/* Starts the pass behind `depth` guesses of the first n requests. A device that is pipelined takes
- * the last guess from the pass before, whose ticket *ticket is. */
-static enum osp_status start_again(struct draft_model *d, struct draft_request *const *at, int n,
-                                   int depth, uint64_t *ticket)
+/* Requests with more guesses than `depth`: the first ones. */
+static int n_deeper(const struct chain *c, int depth)
 {
+    int n = depth > 0 ? c->n[depth - 1] : c->n_seqs;
+
+    while (n > 0 && c->at[n - 1]->n_wanted <= depth)
+        n--;
+    return n;
+}
+
+/* Starts the next pass, of the first n requests. A device that is pipelined takes the last guess
+ * from the pass before. */
+static enum osp_status start_again(struct draft_model *d, int n)
+{
+    struct chain *c = &d->chain;
+    const int depth = c->n_passes;
+    uint64_t ticket;
     struct batch *b;
     enum osp_status st;
 
     for (int i = 0; i < n; i++) {
-        struct draft_segment s = segment_of(at[i], depth);
+        struct draft_segment s = segment_of(c->at[i], i, depth);
 
         s.token = d->is_pipelined ? batch_token_sampled(i) : d->tokens[i] < 0 ? 0 : d->tokens[i];
-        s.first = at[i]->q->n_tokens - 2 + depth;
+        s.first = c->at[i]->n_tokens - 2 + depth;
         s.n_rows = 1;
         collect(d, &s);
     }
     b = lay_out(d);
-    b->tokens_ticket = *ticket;
-    TRY(model_draft_again(d->model, b, ticket));
+    b->tokens_ticket = c->tickets[depth - 1];
+    TRY(model_draft_again(d->model, b, &ticket));
+    add_pass(c, n, ticket);
 out:
     clear(d);
     return st;
@@ -593,19 +651,62 @@ out:
     return st;
 }
 
-/* The guesses of a pass of the first n requests, which have `depth` guesses each, but for those
- * that could not be sampled: these end. */
-static enum osp_status take_guesses(struct draft_model *d, struct draft_request *const *at, int n,
-                                    int depth, uint64_t ticket)
+/* Reads the first pass that has not been read. The guess replaces the token that stands for it,
+ * with id 0 where there is none; or it is added, unless it could not be sampled: the list ends. */
+static enum osp_status read_next(struct draft_model *d)
 {
+    struct chain *c = &d->chain;
+    const int depth = c->n_read++;
     enum osp_status st;
 
-    TRY(read_pass(d, n, depth, ticket));
-    for (int i = 0; i < n; i++)
-        if (at[i]->n == depth && d->tokens[i] >= 0)
-            at[i]->tokens[at[i]->n++] = d->tokens[i];
+    TRY(read_pass(d, c->n[depth], depth, c->tickets[depth]));
+    for (int i = 0; i < c->n[depth]; i++) {
+        struct draft_request *w = c->at[i];
+
+        if (w->n > depth)
+            w->tokens[depth] = d->tokens[i] < 0 ? 0 : d->tokens[i];
+        else if (w->n == depth && d->tokens[i] >= 0)
+            w->tokens[w->n++] = d->tokens[i];
+    }
 out:
     return st;
+}
+
+/* The passes left. On a device that is pipelined each one starts before the guesses of the one
+ * before are read, so that the device does not wait for the host. */
+static enum osp_status start_more(struct draft_model *d, int n_passes_max)
+{
+    struct chain *c = &d->chain;
+    const int n_unread_max = d->is_pipelined ? (int)BATCH_STEPS_BACK : 1;
+    enum osp_status st = OSP_OK;
+
+    while (c->n_passes < n_passes_max && n_deeper(c, c->n_passes) > 0) {
+        if (c->n_passes - c->n_read == n_unread_max)
+            TRY(read_next(d));
+        TRY(start_again(d, n_deeper(c, c->n_passes)));
+    }
+out:
+    return st;
+}
+
+static enum osp_status read_all(struct draft_model *d)
+{
+    enum osp_status st = OSP_OK;
+
+    while (d->chain.n_read < d->chain.n_passes)
+        TRY(read_next(d));
+out:
+    return st;
+}
+
+/* The guesses of the passes that have not been read are known to the device alone. */
+static void leave_open(struct chain *c)
+{
+    for (int depth = c->n_read; depth < c->n_passes; depth++)
+        for (int i = 0; i < c->n[depth]; i++)
+            if (c->at[i]->n == depth)
+                c->at[i]->tokens[c->at[i]->n++] = batch_token_sampled_before(
+                    (int)(c->tickets[c->n_passes - 1] - c->tickets[depth]), i);
 }
 
 /* Guesses that a request can have: the position of each but the first is in a page of its own. */
@@ -616,85 +717,42 @@ static int n_guesses(const struct draft_request *w)
     return n_more < 0 ? 1 : n_more + 1 < w->n_max ? n_more + 1 : w->n_max;
 }
 
-/* Those with more guesses come first, so that each pass has the first rows of the one before. */
-static void order(struct draft_request **at, struct draft_request *list, int n)
+/* A new chain. Those with more guesses come first, so that each pass has the first rows of the one
+ * before. */
+static void begin_chain(struct chain *c, struct draft_request *list, int n)
 {
-    int i = 0;
+    struct draft_request **at = c->at;
 
+    assert(c->n_read == c->n_passes);
+    *c = (struct chain){.at = at};
     for (int depth = DRAFTS_MAX; depth > 0; depth--)
         for (int k = 0; k < n; k++)
-            if (n_guesses(&list[k]) == depth)
-                at[i++] = &list[k];
-    assert(i == n);
-}
-
-static int n_deeper(struct draft_request *const *at, int n, int depth)
-{
-    while (n > 0 && n_guesses(at[n - 1]) <= depth)
-        n--;
-    return n;
-}
-
-/* The guesses of the last pass are known to the device alone. */
-static void leave_open(struct draft_model *d, struct draft_request *const *at, int n, int depth,
-                       uint64_t ticket)
-{
-    for (int i = 0; i < n; i++) {
-        d->open.at[i] = at[i];
-        if (at[i]->n == depth)
-            at[i]->tokens[at[i]->n++] = batch_token_sampled(i);
-    }
-    d->open.n = n;
-    d->open.depth = depth;
-    d->open.ticket = ticket;
-}
-
-/* All passes. On a device that is pipelined each one starts before the guesses of the one before
- * are read, so that the device does not wait for the host. stays_open: those of the last one are
- * not read. */
-static enum osp_status run_passes(struct draft_model *d, struct draft_request *const *at, int n,
-                                  bool stays_open)
-{
-    uint64_t ticket, next;
-    enum osp_status st;
-
-    TRY(start_first(d, at, n, &ticket));
-    for (int depth = 0; n > 0; depth++) {
-        const int n_next = n_deeper(at, n, depth + 1);
-
-        if (n_next == 0 && stays_open) {
-            leave_open(d, at, n, depth, ticket);
-            break;
-        }
-        next = ticket;
-        if (n_next > 0 && d->is_pipelined)
-            TRY(start_again(d, at, n_next, depth + 1, &next));
-        TRY(take_guesses(d, at, n, depth, ticket));
-        if (n_next > 0 && !d->is_pipelined)
-            TRY(start_again(d, at, n_next, depth + 1, &next));
-        ticket = next;
-        n = n_next;
-    }
-out:
-    return st;
+            if (list[k].n_wanted == depth)
+                at[c->n_seqs++] = &list[k];
+    assert(c->n_seqs == n);
 }
 
 static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n,
                                   bool stays_open)
 {
-    struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
     const uint64_t begin_ns = clock_ns();
     enum osp_status st;
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         list[i].n = 0;
-    order(at, list, n);
-    d->open.n_seqs = n;
-    TRY(run_passes(d, at, n, stays_open));
-    if (!stays_open)
-        note_time(d, n_guesses(at[0]), clock_ns() - begin_ns, n);
+        list[i].n_wanted = n_guesses(&list[i]);
+        list[i].n_tokens = list[i].q->n_tokens;
+    }
+    begin_chain(&d->chain, list, n);
+    TRY(start_first(d));
+    TRY(start_more(d, DRAFTS_MAX));
+    if (stays_open) {
+        leave_open(&d->chain);
+        return OSP_OK;
+    }
+    TRY(read_all(d));
+    note_time(d, d->chain.n_passes, clock_ns() - begin_ns, n);
 out:
-    free(at);
     clear(d);
     return st;
 }
@@ -714,7 +772,6 @@ enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *l
 {
     enum osp_status st = OSP_OK;
 
-    assert(d->open.n == 0);
     for (int done = 0, now; done < n; done += now) {
         now = n_at_once(d, list + done, n - done);
         TRY(guess_some(d, list + done, now, may_stay_open && d->is_pipelined && now == n));
@@ -723,23 +780,150 @@ out:
     return st;
 }
 
+/* ---- guesses behind a step whose accepted drafts are not known ---- */
+
+/* All earlier states have been stored. What is stored of a request that is not followed is never
+ * read. */
+bool draft_model_can_guess_behind(const struct draft_model *d, const struct step_chunk *chunk,
+                                  const struct draft_progress *p)
+{
+    return d->is_pipelined && chunk->is_sampled && chunk->n_rows == 1 + chunk->n_drafts &&
+           chunk->first >= chunk->seq->n_prompt &&
+           (p == NULL || p->n_kept == 0 || p->first_kept + p->n_kept <= p->n_stored);
+}
+
+int draft_model_guesses_behind_max(const struct step_chunk *chunk)
+{
+    const int last = chunk->first + chunk->n_drafts;
+
+    return page_list_end(&chunk->seq->pages[GROUP_FULL]) - last;
+}
+
+/* The request of the chunk, and what it knows of the chunk's drafts; NULL: it has no guesses. */
+static struct draft_request *request_behind(const struct step_chunk *chunk,
+                                            struct draft_request *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i].q == chunk->seq)
+            return &list[i];
+    return NULL;
+}
+
+static void expect_drafts(struct draft_request *w, const struct step_chunk *chunk)
+{
+    const struct seq *q = chunk->seq;
+
+    w->n = 0;
+    w->n_wanted = w->n_max;
+    w->n_tokens = q->n_tokens + 1 + chunk->n_drafts;
+    w->follow =
+        (struct batch_follow){.first_sample = q->pending_sample, .n_drafts = chunk->n_drafts};
+    memcpy(w->follow.drafts, q->drafts, (size_t)chunk->n_drafts * sizeof *q->drafts);
+}
+
+/* The index of the request's sample in each pass. */
+static int sample_of(const struct chain *c, const struct draft_request *w)
+{
+    int i = 0;
+
+    while (c->at[i] != w)
+        i++;
+    return i;
+}
+
+/* The first pass: the rows of the step, each with the token that it samples. */
+static enum osp_status start_behind(struct draft_model *d, const struct step_plan *plan,
+                                    struct draft_request *list, int n, uint64_t step_ticket)
+{
+    struct chain *c = &d->chain;
+    uint64_t ticket;
+    struct batch *b;
+    enum osp_status st;
+
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *chunk = &plan->chunks[i];
+        const struct draft_request *w = request_behind(chunk, list, n);
+        const struct page_list *full = &chunk->seq->pages[GROUP_FULL];
+        struct draft_segment s = {
+            .pages = full->numbers, .first_page = full->first, .n_pages = full->n};
+
+        if (w != NULL)
+            s = segment_of(w, sample_of(c, w), 0);
+        s.token = batch_token_sampled(chunk->seq->pending_sample);
+        s.first = chunk->first;
+        s.n_rows = chunk->n_rows;
+        collect(d, &s);
+    }
+    b = lay_out(d);
+    b->tokens_ticket = step_ticket;
+    TRY(model_draft_behind(d->model, b, &ticket));
+    add_pass(c, c->n_seqs, ticket);
+out:
+    clear(d);
+    return st;
+}
+
+enum osp_status draft_model_guess_behind(struct draft_model *d, const struct step_plan *plan,
+                                         struct draft_progress *const *progress,
+                                         struct draft_request *list, int n, uint64_t step_ticket)
+{
+    enum osp_status st;
+
+    touch_all(d, plan, progress);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        struct draft_request *w = request_behind(&plan->chunks[i], list, n);
+
+        if (w != NULL)
+            expect_drafts(w, &plan->chunks[i]);
+    }
+    begin_chain(&d->chain, list, n);
+    d->chain.follows_ticket = step_ticket;
+    TRY(start_behind(d, plan, list, n, step_ticket));
+    TRY(start_more(d, BATCH_STEPS_BACK));
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (progress[i] != NULL)
+            progress[i]->is_guessed_behind = true;
+out:
+    d->chain.follows_ticket = 0;
+    return st;
+}
+
+enum osp_status draft_model_guess_on(struct draft_model *d)
+{
+    struct chain *c = &d->chain;
+    int n_passes_max = DRAFTS_MAX;
+    enum osp_status st;
+
+    for (int i = 0; i < c->n_seqs; i++) {
+        struct draft_request *w = c->at[i];
+        const int n = w->q != NULL ? n_guesses(w) : 0; /* pages of rejected drafts are gone */
+
+        w->n_tokens = w->q != NULL ? w->q->n_tokens : 0;
+        if ((w->q == NULL || w->n_wanted > c->n_passes) && n < n_passes_max)
+            n_passes_max = n;
+    }
+    TRY(start_more(d, n_passes_max));
+    leave_open(c);
+out:
+    return st;
+}
+
+/* ---- guesses that have not been read ---- */
+
 uint64_t draft_model_open_ticket(const struct draft_model *d)
 {
-    return d->open.n > 0 ? d->open.ticket : 0;
+    const struct chain *c = &d->chain;
+
+    return c->n_read < c->n_passes ? c->tickets[c->n_passes - 1] : 0;
 }
 
 enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns)
 {
-    const struct open_pass open = d->open;
     enum osp_status st;
 
-    d->open.n = 0;
-    TRY(read_pass(d, open.n, open.depth, open.ticket));
-    for (int i = 0; i < open.n; i++)
-        if (open.at[i]->n == open.depth + 1)
-            open.at[i]->tokens[open.depth] = d->tokens[i] < 0 ? 0 : d->tokens[i];
+    TRY(read_all(d));
     *chain_ns = d->chain_end_ns - d->chain_begin_ns;
-    note_time(d, open.depth + 1, *chain_ns, open.n_seqs);
+    note_time(d, d->chain.n_passes, *chain_ns, d->chain.n_seqs);
 out:
     return st;
 }

@@ -47,6 +47,7 @@ struct engine_drafts {
     struct draft_model *model;      /* NULL: the method has no draft model */
     struct draft_request *requests; /* (n_requests) of the last guesses, of n_seqs_max */
     int n_requests;
+    bool are_behind; /* they are queued behind the step in flight: drafts_guess_behind() */
     struct draft_progress **progress; /* (n_seqs_max) of a step's chunks */
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
     int n_passes;                     /* of the draft model in guess_ns */
@@ -79,6 +80,9 @@ uint64_t drafts_open_ticket(const struct osp_engine *e);
 /* Waits for these drafts. To be called before the step with them is waited for. A failure is the
  * device's. */
 CHECKED enum osp_status drafts_receive(struct osp_engine *e);
+/* While a step with drafts is in flight, before it is waited for: queues the head's passes for the
+ * drafts of the step after it behind it, if these do not depend on its tokens, and are worth it. */
+CHECKED enum osp_status drafts_guess_behind(struct osp_engine *e);
 /* Whether the draft head follows a request of the plan, and needs the states of its step, which the
  * step behind it replaces. */
 bool drafts_follow(struct osp_engine *e, const struct step_plan *plan);
