@@ -248,7 +248,8 @@ static void run_behind(const struct check *c, const struct batch *step_of, struc
 {
     step->ticket = run_step(c, step_of);
     for (int depth = 0; depth < PASSES; depth++)
-        run_pass(c, pass_batch(c, depth, step, depth == 0 ? step->ticket : passes[depth - 1].ticket),
+        run_pass(c,
+                 pass_batch(c, depth, step, depth == 0 ? step->ticket : passes[depth - 1].ticket),
                  depth, &passes[depth]);
     wait_for(c, step_of->n_samples, step);
     step_after(c, passes, false, after);
