@@ -286,6 +286,13 @@ struct osp_speculative {
     /* OSP_DRAFTS_NGRAM: tokens that must have occurred before; 0: 3 and 16, at most
      * OSP_LOOKUP_MAX */
     int lookup_min, lookup_max;
+    /* OSP_DRAFTS_EAGLE3: the draft head guesses a tree of n_tree tokens, at most
+     * OSP_DRAFTS_MAX; 0: a chain. Token i follows token tree_parents[i] < i, or, with -1, the
+     * last token of the answer; of those with the same parent the first one is the head's best
+     * guess, the next one the second best, and so on. tree_parents does not fall. A device
+     * without tree attention (a GPU) drafts chains as long as the tree is deep. */
+    int n_tree;
+    signed char tree_parents[OSP_DRAFTS_MAX];
     /* OSP_DRAFTS_EAGLE3, for measurements: a request's prediction is what the draft head guesses,
      * in place of its own guesses, which are computed all the same. */
     bool replays;

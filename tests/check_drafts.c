@@ -9,7 +9,7 @@
  * Default: 42 requests, cpu, osprey-nano and its Eagle3 head. DEVICE queued is the CPU as a device
  * that queues steps (queued_device.h). Another model needs a HEAD for the passes with a draft head.
  *
- * CHECK_QUICK in the environment, for builds with sanitizers: 8 requests, and four of the nine ways
+ * CHECK_QUICK in the environment, for builds with sanitizers: 8 requests, and five of the eleven ways
  * to draft. */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -40,6 +40,8 @@ enum way {
     WAY_PAYING,   /* those that pay */
     WAY_ONE,      /* chains of one guess */
     WAY_LONG,     /* and of eight */
+    WAY_TREE,     /* every guess of trees of 16 */
+    WAY_BUSH,     /* trees of two guesses behind each token, those that pay */
     WAY_ANSWER,   /* the prediction is the answer */
     WAY_MISTAKEN, /* the same with tokens replaced, left out and added */
     WAY_WRONG,    /* every draft of the prediction is wrong */
@@ -47,14 +49,14 @@ enum way {
 };
 static const char *const WAY_NAMES[N_WAYS] = {
     "without drafts",     "ngram, all",         "ngram, controlled",  "eagle3, k = 3, all",
-    "eagle3, controlled", "eagle3, k = 1, all", "eagle3, k = 8, all", "prediction, right",
-    "prediction, mixed",  "prediction, wrong"};
+    "eagle3, controlled", "eagle3, k = 1, all", "eagle3, k = 8, all", "eagle3, tree, all",
+    "eagle3, bush",       "prediction, right",  "prediction, mixed",  "prediction, wrong"};
 
 /* Ways whose code the others run, too. */
 static bool is_left_out(enum way way)
 {
     return way == WAY_CONTROL || way == WAY_ONE || way == WAY_LONG || way == WAY_ANSWER ||
-           way == WAY_WRONG;
+           way == WAY_BUSH || way == WAY_WRONG;
 }
 
 /* What a client gets; `tokens` has the ids of all events. */
@@ -243,7 +245,17 @@ static int predict(int32_t *out, const struct answer *want, enum way way, uint64
 
 static bool is_eagle3(enum way way)
 {
-    return way >= WAY_EAGLE3 && way <= WAY_LONG;
+    return way >= WAY_EAGLE3 && way <= WAY_BUSH;
+}
+
+/* Trees, level by level; a device that has none drafts chains of 5 and 3. */
+static void choose_tree(struct osp_speculative *s, enum way way)
+{
+    static const signed char tree[] = {-1, -1, -1, -1, 0, 0, 0, 1, 1, 2, 4, 4, 5, 7, 10, 14};
+    static const signed char bush[] = {-1, -1, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5};
+
+    s->n_tree = way == WAY_TREE ? (int)sizeof tree : way == WAY_BUSH ? (int)sizeof bush : 0;
+    memcpy(s->tree_parents, way == WAY_TREE ? tree : bush, (size_t)s->n_tree);
 }
 
 static struct osp_speculative speculative_of(enum way way)
@@ -251,10 +263,13 @@ static struct osp_speculative speculative_of(enum way way)
     static const int tokens_max[N_WAYS] = {[WAY_EAGLE3] = 3, [WAY_PAYING] = 3, [WAY_ONE] = 1};
     struct osp_speculative s = {.method = OSP_DRAFTS_OFF,
                                 .tokens_max = tokens_max[way] > 0 ? tokens_max[way] : 8,
-                                .always = way != WAY_CONTROL && way != WAY_PAYING};
+                                .always =
+                                    way != WAY_CONTROL && way != WAY_PAYING && way != WAY_BUSH};
 
     if (is_eagle3(way)) {
         s.method = OSP_DRAFTS_EAGLE3;
+        choose_tree(&s, way);
+        s.tokens_max = s.n_tree > 0 ? 0 : s.tokens_max;
     } else {
         s.lookup_min = 2;
         if (way == WAY_NGRAM || way == WAY_CONTROL)
@@ -365,7 +380,7 @@ static bool is_same(const struct buf *a, const struct buf *b)
 /* Whether the way drafted as it should, so that equality means something. */
 static bool has_drafted(enum way way, const struct osp_draft_stats *s)
 {
-    if (way == WAY_CONTROL || way == WAY_PAYING)
+    if (way == WAY_CONTROL || way == WAY_PAYING || way == WAY_BUSH)
         return true; /* what pays depends on the machine */
     if (way == WAY_WRONG)
         return s->n_draft_tokens > 0 && s->n_accepted_tokens * 20 < s->n_draft_tokens;

@@ -94,6 +94,24 @@ static struct odds random_odds(void)
     return o;
 }
 
+/* A tree of any form. */
+static void choose_tree(struct osp_speculative *s)
+{
+    const uint64_t bits = mix(world.seed, 507);
+    int parent = -1;
+
+    s->n_tree = 1 + (int)(bits % OSP_DRAFTS_MAX);
+    s->tokens_max = 0;
+    if (s->tokens_min > s->n_tree)
+        s->tokens_min = 0;
+    for (int i = 0; i < s->n_tree; i++) {
+        const int step = (int)(mix(bits, (uint64_t)i) % (bits % 3 == 0 ? 2 : 3));
+
+        parent = parent + step < i ? parent + step : i - 1;
+        s->tree_parents[i] = (signed char)parent;
+    }
+}
+
 /* Not picked at random: a schedule's number must keep its meaning. */
 static void choose_drafts(struct osp_speculative *s, struct sched_limits *l)
 {
@@ -119,6 +137,8 @@ static void choose_drafts(struct osp_speculative *s, struct sched_limits *l)
     world.odds.is_ahead = world.odds.is_behind = mix(world.seed, 504) % 2 == 0;
     world.odds.is_async = world.odds.is_ahead && mix(world.seed, 505) % 4 > 0;
     s->method = OSP_DRAFTS_EAGLE3;
+    if (!world.odds.is_ahead && mix(world.seed, 506) % 4 > 0)
+        choose_tree(s);
 }
 
 static void world_open(struct osp_model *model, uint64_t seed)
@@ -283,8 +303,10 @@ int main(int argc, char **argv)
     printf("drafts verified %" PRId64 ", of these accepted %" PRId64 "\n", totals.n_drafts,
            totals.n_accepted);
     printf("rows of the draft head %" PRId64 ", its guesses %" PRId64
-           ", passes behind a step in flight %" PRId64 "\n",
-           totals.n_head_rows, totals.n_guesses, totals.n_behind);
+           ", passes behind a step in flight %" PRId64 ", rows of trees %" PRId64
+           ", accepted ones moved %" PRId64 "\n",
+           totals.n_head_rows, totals.n_guesses, totals.n_behind, totals.n_tree_rows,
+           totals.n_slots_moved);
     printf("prompts short of rows beside longer ones %" PRId64 "\n", totals.n_short);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
            "\n",

@@ -105,6 +105,12 @@ struct sample_args {
     /* (V) i32: the id that is stored in `tokens`, and whose noise is used (backend/gumbel.h), for
      * each id of the logits; data NULL: the same */
     struct tensor ids;
+    /* (R, DRAFT_CANDIDATES_MAX) i32: out, of a batch with n_candidates > 0: the ids, as in
+     * `tokens`, with the n_candidates largest scores, by falling score, ties to the lower id;
+     * -1 after the last one. The first one is the token. Scores are those that sampling
+     * compares: the logit, or, with a temperature, gumbel.h's. Data NULL: no batch has
+     * n_candidates > 0. */
+    struct tensor candidates;
 };
 
 /* The stages of draft heads (model/draft.h), beside those above. N: hidden states of the target,
@@ -200,7 +206,8 @@ struct gather_args {
     X(s, top_tokens, WRITE)                                                                        \
     X(s, top_logprobs, WRITE)                                                                      \
     X(s, logits, UPDATE)                                                                           \
-    X(s, ids, WEIGHT)
+    X(s, ids, WEIGHT)                                                                              \
+    X(s, candidates, WRITE)
 #define tap_FIELDS(X, s) X(s, taps, APPEND) X(s, x, READ)
 #define draft_fc_FIELDS(X, s)                                                                      \
     X(s, f, WRITE) X(s, taps, READ) X(s, norm, WEIGHT) X(s, w, WEIGHT) X(s, normed, WORKSPACE)

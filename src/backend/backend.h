@@ -101,6 +101,11 @@ struct stage_cost {
     double bytes, flops;
 };
 
+/* From slot to slot of a layer's cache. */
+struct kv_move {
+    int32_t from_page, from_slot, to_page, to_slot;
+};
+
 /* A link from one device of this host to another, measured. */
 struct device_link {
     int32_t from, to;        /* numbers of the devices */
@@ -125,6 +130,7 @@ struct backend_ops {
     const char *name;      /* "cpu" */
     bool runs_in_worker;   /* its failure ends the process, so `auto` runs it in a worker process */
     bool runs_draft_heads; /* it has the stages of draft heads (args.h) */
+    bool runs_trees;       /* batches may have tree masks (tree_mask.h) and n_candidates */
     enum shard_rule shard_rule;              /* how a model is divided among ranks of this device */
     const struct device_option_row *options; /* this device's own; ends with a row without a name,
                                                 NULL: it has no options */
@@ -138,6 +144,11 @@ struct backend_ops {
     /* Within the device's memory. It takes effect before every later step and call; a failure may
      * be reported by one of these. */
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
+    /* Copies the keys and values of all heads from one slot of a layer's cache to another, bit for
+     * bit: of an accepted draft in a tree, to its position. Only between steps. NULL: the device
+     * does not have runs_trees. */
+    enum osp_status (*kv_move)(struct backend *be, const struct tensor *kv,
+                               const struct kv_move *move);
     /* Places a weight in the layout that the device's kernels read. The host tensor outlives the
      * backend, so a device that works in host memory may point to it. `host` may be a result of
      * an earlier pack() that was kept in a file. */

@@ -29,6 +29,7 @@ static struct batch layout(struct batch_counts c)
                       .n_seen = c.n_seen,
                       .n_biases = c.n_biases,
                       .n_mask_words = c.n_mask_words,
+                      .n_tree_masks = c.has_trees ? c.n_rows : 0,
                       .n_follows = c.n_follows};
     int64_t end_bytes = aligned((int64_t)sizeof(b));
 
@@ -45,6 +46,7 @@ static struct batch layout(struct batch_counts c)
     b.offset_seen = place(&end_bytes, c.n_seen, sizeof(struct batch_seen));
     b.offset_biases = place(&end_bytes, c.n_biases, sizeof(struct batch_bias));
     b.offset_masks = place(&end_bytes, c.n_mask_words, sizeof(uint32_t));
+    b.offset_tree_masks = place(&end_bytes, b.n_tree_masks, sizeof(uint32_t));
     b.offset_follows = place(&end_bytes, c.n_follows, sizeof(struct batch_follow));
     assert(end_bytes <= INT32_MAX); /* offsets are 32 bits wide */
     b.size_bytes = end_bytes;

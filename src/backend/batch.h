@@ -7,7 +7,11 @@
  * Pages come in two groups, each with its own pool: GROUP_FULL for layers that see every
  * position, GROUP_WINDOW for sliding-window layers, which keep only the pages that the window
  * still touches. A sequence's table in a group is `n_pages` page numbers starting with the page
- * that holds position first_page * P. Position p lives in table[p / P - first_page], slot p % P. */
+ * that holds position first_page * P. Position p lives in table[p / P - first_page], slot p % P.
+ *
+ * Rows of a draft tree: several rows of a sequence have the same position, so their keys and values
+ * cannot all live at it. Such a batch has a mask for each row, see backend/tree_mask.h. Only
+ * devices with runs_trees (backend.h) take it. */
 #ifndef BACKEND_BATCH_H
 #define BACKEND_BATCH_H
 
@@ -35,6 +39,7 @@ struct batch_seq {
 enum {
     TOP_LOGPROBS_MAX = 20,         /* the most top_logprobs of a sample */
     MASK_WORD_IDS = 32,            /* ids of a word of a mask */
+    DRAFT_CANDIDATES_MAX = 16,     /* the most ids that a draft head gives for a sample */
     BATCH_DRAFTS_MAX = 16,         /* drafts that a step verifies for a sequence */
     BATCH_SAMPLES_LIMIT = 1 << 20, /* more than the samples of any batch */
     BATCH_STEPS_BACK = 3           /* tokens < 0 stand for samples of one of so many steps */
@@ -92,20 +97,24 @@ struct batch_follow {
 struct batch {
     int64_t size_bytes; /* of the whole block, header included */
     int32_t n_rows, n_seqs, n_samples, n_pages, n_seen, n_biases, n_mask_words;
-    int32_t offset_tokens;    /* int32_t[T]: token id of the row, or batch_token_sampled() */
-    int32_t offset_positions; /* int32_t[T] */
-    int32_t offset_row_seq;   /* int32_t[T]: index of its sequence */
-    int32_t offset_phases;    /* int32_t[T]: enum phase */
-    int32_t offset_seqs;      /* struct batch_seq[S] */
-    int32_t offset_samples;   /* struct batch_sample[R] */
-    int32_t offset_pages;     /* int32_t[n_pages] */
-    int32_t offset_seen;      /* struct batch_seen[n_seen] */
-    int32_t offset_biases;    /* struct batch_bias[n_biases] */
-    int32_t offset_masks;     /* uint32_t[n_mask_words] */
-    uint64_t tokens_ticket;   /* of the last step whose samples tokens < 0 stand for */
-    int32_t n_follows;        /* S, or 0: nothing depends on accepted drafts */
-    int32_t offset_follows;   /* struct batch_follow[n_follows] */
-    uint64_t follows_ticket;  /* of the step whose accepted drafts they count */
+    int32_t offset_tokens;     /* int32_t[T]: token id of the row, or batch_token_sampled() */
+    int32_t offset_positions;  /* int32_t[T] */
+    int32_t offset_row_seq;    /* int32_t[T]: index of its sequence */
+    int32_t offset_phases;     /* int32_t[T]: enum phase */
+    int32_t offset_seqs;       /* struct batch_seq[S] */
+    int32_t offset_samples;    /* struct batch_sample[R] */
+    int32_t offset_pages;      /* int32_t[n_pages] */
+    int32_t offset_seen;       /* struct batch_seen[n_seen] */
+    int32_t offset_biases;     /* struct batch_bias[n_biases] */
+    int32_t offset_masks;      /* uint32_t[n_mask_words] */
+    int32_t n_tree_masks;      /* T, or 0: every row lives at its position */
+    int32_t offset_tree_masks; /* uint32_t[n_tree_masks] */
+    /* Of a draft head: ids with the best scores that each sample gives (args.h), or 0. */
+    int32_t n_candidates;
+    uint64_t tokens_ticket;  /* of the last step whose samples tokens < 0 stand for */
+    int32_t n_follows;       /* S, or 0: nothing depends on accepted drafts */
+    int32_t offset_follows;  /* struct batch_follow[n_follows] */
+    uint64_t follows_ticket; /* of the step whose accepted drafts they count */
 };
 
 /* In place of a token id: the token of sample i of the step n_back before the one with the batch's
@@ -136,17 +145,18 @@ static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t of
 {
     return (const char *)b + offset;
 }
-#define BATCH_TOKENS(b)    ((const int32_t *)batch_at(b, (b)->offset_tokens))
-#define BATCH_POSITIONS(b) ((const int32_t *)batch_at(b, (b)->offset_positions))
-#define BATCH_ROW_SEQ(b)   ((const int32_t *)batch_at(b, (b)->offset_row_seq))
-#define BATCH_PHASES(b)    ((const int32_t *)batch_at(b, (b)->offset_phases))
-#define BATCH_SEQS(b)      ((const struct batch_seq *)batch_at(b, (b)->offset_seqs))
-#define BATCH_SAMPLES(b)   ((const struct batch_sample *)batch_at(b, (b)->offset_samples))
-#define BATCH_PAGES(b)     ((const int32_t *)batch_at(b, (b)->offset_pages))
-#define BATCH_SEEN(b)      ((const struct batch_seen *)batch_at(b, (b)->offset_seen))
-#define BATCH_BIASES(b)    ((const struct batch_bias *)batch_at(b, (b)->offset_biases))
-#define BATCH_MASKS(b)     ((const uint32_t *)batch_at(b, (b)->offset_masks))
-#define BATCH_FOLLOWS(b)   ((const struct batch_follow *)batch_at(b, (b)->offset_follows))
+#define BATCH_TOKENS(b)     ((const int32_t *)batch_at(b, (b)->offset_tokens))
+#define BATCH_POSITIONS(b)  ((const int32_t *)batch_at(b, (b)->offset_positions))
+#define BATCH_ROW_SEQ(b)    ((const int32_t *)batch_at(b, (b)->offset_row_seq))
+#define BATCH_PHASES(b)     ((const int32_t *)batch_at(b, (b)->offset_phases))
+#define BATCH_SEQS(b)       ((const struct batch_seq *)batch_at(b, (b)->offset_seqs))
+#define BATCH_SAMPLES(b)    ((const struct batch_sample *)batch_at(b, (b)->offset_samples))
+#define BATCH_PAGES(b)      ((const int32_t *)batch_at(b, (b)->offset_pages))
+#define BATCH_SEEN(b)       ((const struct batch_seen *)batch_at(b, (b)->offset_seen))
+#define BATCH_BIASES(b)     ((const struct batch_bias *)batch_at(b, (b)->offset_biases))
+#define BATCH_MASKS(b)      ((const uint32_t *)batch_at(b, (b)->offset_masks))
+#define BATCH_TREE_MASKS(b) ((const uint32_t *)batch_at(b, (b)->offset_tree_masks))
+#define BATCH_FOLLOWS(b)    ((const struct batch_follow *)batch_at(b, (b)->offset_follows))
 
 /* Whether penalties, biases or a mask change the logits. */
 static inline HOST_DEVICE int sample_is_processed(const struct batch_sample *s)
@@ -169,6 +179,7 @@ static inline HOST_DEVICE int sample_is_special(const struct batch_sample *s)
 struct batch_counts {
     int n_rows, n_seqs, n_samples, n_pages;
     int n_seen, n_biases, n_mask_words; /* of all samples together */
+    bool has_trees;
     int n_follows;
 };
 

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "backend/tree_mask.h"
+
 static void assert_rows(const struct batch *b, const struct batch_seq *s, int seq)
 {
     const int32_t *positions = BATCH_POSITIONS(b) + s->first_row;
@@ -13,15 +15,48 @@ static void assert_rows(const struct batch *b, const struct batch_seq *s, int se
     }
 }
 
+/* Rows of a tree write different slots, from the tree's first position on. */
+static void assert_tree(const struct batch *b, const struct batch_seq *s, int seq)
+{
+    const int first = tree_first(b, s->first_row);
+    uint32_t owned = 0;
+
+    assert(first >= 0 && s->n_rows <= TREE_SLOTS_MAX);
+    for (int row = s->first_row; row < s->first_row + s->n_rows; row++) {
+        const uint32_t own = 1u << tree_mask_own(tree_mask(b, row));
+
+        assert(BATCH_ROW_SEQ(b)[row] == seq && BATCH_PHASES(b)[row] == PHASE_DECODE);
+        assert(tree_mask(b, row) != 0 && tree_first(b, row) == first);
+        assert((owned & own) == 0);
+        owned |= own;
+    }
+}
+
+/* Whether some row's mask is not 1. */
+static bool has_tree(const struct batch *b, const struct batch_seq *s)
+{
+    for (int row = s->first_row; row < s->first_row + s->n_rows; row++)
+        if (tree_mask(b, row) != 1)
+            return true;
+    return false;
+}
+
 static void assert_pages(const struct batch *b, const struct batch_seq *s)
 {
-    const int32_t *positions = BATCH_POSITIONS(b) + s->first_row;
+    int first = INT32_MAX, last = 0; /* slots */
+
+    for (int row = s->first_row; row < s->first_row + s->n_rows; row++) {
+        const int slot = tree_slot(b, row), position = BATCH_POSITIONS(b)[row];
+
+        first = position < first ? position : first;
+        last = slot > last ? slot : last;
+    }
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         assert(s->table[g] >= 0 && s->n_pages[g] >= 0 && s->first_page[g] >= 0);
         assert(s->table[g] + s->n_pages[g] <= b->n_pages);
-        assert(positions[0] / PAGE_TOKENS >= s->first_page[g]);
-        assert(positions[s->n_rows - 1] / PAGE_TOKENS < s->first_page[g] + s->n_pages[g]);
+        assert(first / PAGE_TOKENS >= s->first_page[g]);
+        assert(last / PAGE_TOKENS < s->first_page[g] + s->n_pages[g]);
     }
 }
 
@@ -67,17 +102,20 @@ void batch_check(const struct batch *b, int n_rows_max, int n_samples_max)
 
     assert(b->n_rows > 0 && b->n_rows <= n_rows_max);
     assert(b->n_samples >= 0 && b->n_samples <= n_samples_max);
+    assert(b->n_tree_masks == 0 || b->n_tree_masks == b->n_rows);
+    assert(b->n_candidates >= 0 && b->n_candidates <= DRAFT_CANDIDATES_MAX);
     for (int i = 0; i < b->n_seqs; i++) {
         assert(seqs[i].first_row == next_row && seqs[i].n_rows > 0);
         next_row += seqs[i].n_rows;
         assert(next_row <= b->n_rows);
-        assert_rows(b, &seqs[i], i);
+        (has_tree(b, &seqs[i]) ? assert_tree : assert_rows)(b, &seqs[i], i);
         assert_pages(b, &seqs[i]);
     }
     assert(next_row == b->n_rows);
     for (int i = 0; i < b->n_samples; i++)
         assert_sample(b, &BATCH_SAMPLES(b)[i]);
     assert(b->n_follows == 0 || b->n_follows == b->n_seqs);
+    assert(b->n_follows == 0 || (b->n_tree_masks == 0 && b->n_candidates == 0));
     for (int i = 0; i < b->n_follows; i++)
         assert_follow(b, i);
 }

@@ -245,6 +245,9 @@ static void check_sample(const struct sample_args *a)
            (a->ids.dtype == DTYPE_I32 && a->ids.n_dims == 1 && a->ids.dim[0] == a->logits.dim[1]));
     assert(a->top_tokens.data == NULL || is_top(&a->top_tokens, DTYPE_I32));
     assert(a->top_logprobs.data == NULL || is_top(&a->top_logprobs, DTYPE_F32));
+    assert(a->candidates.data == NULL ||
+           (a->candidates.dtype == DTYPE_I32 && a->candidates.n_dims == 2 &&
+            a->candidates.dim[1] == DRAFT_CANDIDATES_MAX));
 }
 
 static void fit_sample(const struct sample_args *a, const struct batch *b)
@@ -253,6 +256,8 @@ static void fit_sample(const struct sample_args *a, const struct batch *b)
     assert(fits(&a->logits, b->n_samples));
     assert(a->top_tokens.data == NULL || fits(&a->top_tokens, b->n_samples));
     assert(a->top_logprobs.data == NULL || fits(&a->top_logprobs, b->n_samples));
+    assert(b->n_candidates == 0 ||
+           (a->candidates.data != NULL && fits(&a->candidates, b->n_samples)));
     batch_check_ids(b, a->logits.dim[1],
                     a->top_tokens.data != NULL && a->top_logprobs.data != NULL);
 }
@@ -415,6 +420,20 @@ static enum osp_status checked_copy(struct backend *be, void *dst, const void *s
     return checked(be)->ops->copy(checked(be)->be, dst, src, n_bytes);
 }
 
+static bool is_slot(const struct tensor *kv, int32_t page, int32_t slot)
+{
+    return page >= 0 && page < kv->dim[0] && slot >= 0 && slot < PAGE_TOKENS;
+}
+
+static enum osp_status checked_kv_move(struct backend *be, const struct tensor *kv,
+                                       const struct kv_move *move)
+{
+    assert(checked(be)->ops->kv_move != NULL);
+    assert(is_slot(kv, move->from_page, move->from_slot));
+    assert(is_slot(kv, move->to_page, move->to_slot));
+    return checked(be)->ops->kv_move(checked(be)->be, kv, move);
+}
+
 static enum osp_status checked_pack(struct backend *be, struct tensor *out,
                                     const struct tensor *host)
 {
@@ -521,6 +540,7 @@ static enum osp_status checked_run(struct backend *be, struct compiled *compiled
     enum osp_status st;
 
     batch_check(b, c->limits.n_rows_max, c->limits.n_samples_max);
+    assert(c->ops->kv_move != NULL || (b->n_tree_masks == 0 && b->n_candidates == 0));
     check_sampled(c, b);
     for (int i = 0; i < p->program->n_ops; i++)
         fit_batch(p->program->ops[i].stage, &p->args[i], b);
@@ -611,7 +631,7 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
     return plugin_ops(out, "cuda");
 }
 
-#define WITHOUT_BACKEND(device, in_worker, draft_heads, rule)                                      \
+#define WITHOUT_BACKEND(device, in_worker, draft_heads, trees, rule)                               \
     static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -652,10 +672,11 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
 DEVICE_LIST(WITHOUT_BACKEND)
 #undef WITHOUT_BACKEND
 
-#define CHECKED_DEVICE(device, in_worker, draft_heads, rule)                                       \
+#define CHECKED_DEVICE(device, in_worker, draft_heads, trees, rule)                                \
     [DEVICE_##device] = {.name = #device,                                                          \
                          .runs_in_worker = in_worker,                                              \
                          .runs_draft_heads = draft_heads,                                          \
+                         .runs_trees = trees,                                                      \
                          .shard_rule = rule,                                                       \
                          .open = open_##device,                                                    \
                          .close = checked_close,                                                   \
@@ -665,6 +686,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .write = checked_write,                                                   \
                          .read = checked_read,                                                     \
                          .copy = checked_copy,                                                     \
+                         .kv_move = checked_kv_move,                                               \
                          .pack = checked_pack,                                                     \
                          .fill_random = checked_fill_random,                                       \
                          .pack_bytes = checked_pack_bytes,                                         \
@@ -704,7 +726,7 @@ const struct device_option_row *device_option_rows(enum device device)
 enum osp_status device_check(enum device device)
 {
     static enum osp_status (*const checks[N_DEVICES])(const struct backend_ops **) = {
-#define DEVICE_CHECK(device, in_worker, draft_heads, rule) device_ops_##device,
+#define DEVICE_CHECK(device, in_worker, draft_heads, trees, rule) device_ops_##device,
         DEVICE_LIST(DEVICE_CHECK)
 #undef DEVICE_CHECK
     };

@@ -177,8 +177,7 @@ static struct model_args with_drafts(const struct eval_args *args)
 static enum osp_status measure_drafts(struct eval *e, struct osp_model *model,
                                       const struct osp_speculative *speculative)
 {
-    const int n_default = speculative->method == OSP_DRAFTS_EAGLE3 ? 3 : 8;
-    const int n_drafts = speculative->tokens_max > 0 ? speculative->tokens_max : n_default;
+    const int n_drafts = draft_args_positions(speculative);
     struct eval_drafts all[N_ABILITIES];
     enum osp_status st;
 

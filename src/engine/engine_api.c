@@ -72,9 +72,32 @@ static struct sched_limits limits_of(const struct osp_model *m)
     return l;
 }
 
+static enum osp_status check_tree(struct osp_speculative *s)
+{
+    if (s->n_tree == 0)
+        return OSP_OK;
+    if (s->method != OSP_DRAFTS_EAGLE3)
+        return fail(OSP_EINVAL, "speculative: a tree of drafts needs method eagle3");
+    if (s->n_tree < 0 || s->n_tree > OSP_DRAFTS_MAX)
+        return fail(OSP_EINVAL, "speculative: the tree has %d tokens, must be 1 to %d", s->n_tree,
+                    OSP_DRAFTS_MAX);
+    if (!draft_shape_is_valid(s->tree_parents, s->n_tree))
+        return fail(OSP_EINVAL, "speculative: tree_parents must have the parent of each token "
+                                "before it, in order of levels");
+    if (s->tokens_max != 0 && s->tokens_max != s->n_tree)
+        return fail(OSP_EINVAL,
+                    "speculative: num_speculative_tokens is %d, but the tree has %d tokens; leave "
+                    "num_speculative_tokens out",
+                    s->tokens_max, s->n_tree);
+    s->tokens_max = s->n_tree;
+    return OSP_OK;
+}
+
 /* Sets what is 0 to its default. */
 static enum osp_status check_speculative(struct osp_speculative *s)
 {
+    enum osp_status st;
+
     if (s->method != OSP_DRAFTS_OFF && s->method != OSP_DRAFTS_NGRAM &&
         s->method != OSP_DRAFTS_EAGLE3)
         return fail(OSP_EINVAL, "speculative: method %d does not exist", (int)s->method);
@@ -82,6 +105,7 @@ static enum osp_status check_speculative(struct osp_speculative *s)
         return fail(OSP_EINVAL,
                     "speculative: num_speculative_tokens is %d, must be in 0 (default) to %d",
                     s->tokens_max, OSP_DRAFTS_MAX);
+    TRY(check_tree(s));
     if (s->tokens_max == 0)
         s->tokens_max = s->method == OSP_DRAFTS_EAGLE3 ? EAGLE3_DRAFTS_DEFAULT : DRAFTS_DEFAULT;
     if (s->tokens_min < 0 || s->tokens_min > s->tokens_max)
@@ -98,7 +122,8 @@ static enum osp_status check_speculative(struct osp_speculative *s)
                     "speculative: prompt_lookup_min is %d and prompt_lookup_max is %d, must be in "
                     "1 to %d, min not above max",
                     s->lookup_min, s->lookup_max, OSP_LOOKUP_MAX);
-    return OSP_OK;
+out:
+    return st;
 }
 
 static enum osp_status check_options(struct osp_engine_options *opt)

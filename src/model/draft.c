@@ -261,6 +261,8 @@ static enum osp_status bind_output(struct draft_builder *b)
                                      .n_valid = w->target_ids == NULL && w->head.data == NULL
                                                     ? b->m->sample.n_valid
                                                     : c->draft_vocab_size};
+    if (b->m->ops->runs_trees)
+        s->sample.candidates = d->act.candidates;
     if (w->head.data != NULL)
         TRY(pack(b, &s->logits.head, &w->head));
     if (w->target_ids != NULL) {
@@ -425,6 +427,18 @@ enum osp_status model_draft_tokens(struct model *m, uint64_t ticket, int n, int3
     memcpy(tokens, sampled.tokens, size_bytes);
 out:
     return st;
+}
+
+bool model_draft_runs_trees(const struct model *m)
+{
+    return m->ops->runs_trees && !model_draft_is_pipelined(m);
+}
+
+enum osp_status model_draft_candidates(struct model *m, int n, int32_t *tokens)
+{
+    const struct tensor *t = &m->draft.act.candidates;
+
+    return m->ops->read(m->be, tokens, t->data, (size_t)n * (size_t)t->dim[1] * sizeof *tokens);
 }
 
 enum osp_status model_draft_logits(struct model *m, int n, float *logits)

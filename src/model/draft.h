@@ -68,12 +68,17 @@ CHECKED enum osp_status model_draft_again(struct model *m, const struct batch *b
 /* Whether model_draft_again() may be called before the guesses of the pass before have been read:
  * with tokens that stand for these guesses (batch_token_sampled()). */
 bool model_draft_is_pipelined(const struct model *m);
-/* Moves the state of guess `from` to guess `to`, for model_draft_again() with other rows. */
+/* Copies the state of guess `from` to guess `to`, for model_draft_again() with other rows. */
 CHECKED enum osp_status model_draft_move(struct model *m, int from, int to);
 /* Waits for the pass and gets its first n guesses as token ids of the target; negative: none could
  * be sampled. */
 CHECKED enum osp_status model_draft_tokens(struct model *m, uint64_t ticket, int n,
                                            int32_t *tokens);
+/* Whether passes can guess trees: batches with tree masks and n_candidates. */
+bool model_draft_runs_trees(const struct model *m);
+/* After model_draft_tokens(), of a batch with n_candidates > 0: (n, DRAFT_CANDIDATES_MAX) token ids
+ * of the target, the best guesses of each sample, as sample_args.candidates. */
+CHECKED enum osp_status model_draft_candidates(struct model *m, int n, int32_t *tokens);
 /* The logits of the last guesses, (n, draft_vocab_size); for tests. */
 CHECKED enum osp_status model_draft_logits(struct model *m, int n, float *logits);
 

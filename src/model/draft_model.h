@@ -24,6 +24,7 @@
     X(logits, DTYPE_F32, R, c->draft_vocab_size)                                                   \
     X(tokens, DTYPE_I32, R, 1)                                                                     \
     X(logprobs, DTYPE_F32, R, 1)                                                                   \
+    X(candidates, DTYPE_I32, R, DRAFT_CANDIDATES_MAX)                                              \
     X(ids, DTYPE_I32, c->draft_vocab_size, 1)
 
 struct draft_activations {

@@ -37,6 +37,7 @@ enum osp_status draft_program(struct program *p, const struct draft *d, enum dra
     program_tap(p, &s->logits.logits);
     program_tap(p, &s->sample.tokens);
     program_tap(p, &s->sample.logprobs);
+    program_tap(p, &s->sample.candidates);
     program_end(p);
 out:
     return st;

@@ -39,6 +39,17 @@ out:
     return st;
 }
 
+enum osp_status model_kv_move(struct model *m, enum page_group group, const struct kv_move *move)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < m->n_layers; i++)
+        if (m->layers[i].attn_qkv.group == group)
+            TRY(m->ops->kv_move(m->be, &m->layers[i].attn_qkv.kv, move));
+out:
+    return st;
+}
+
 enum osp_status model_page_read(struct model *m, enum page_group group, int page, char *host)
 {
     const struct tensor *kv;

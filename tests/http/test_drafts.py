@@ -93,6 +93,33 @@ def test_model_draft_option(server):
         other.stop()
 
 
+def tree_config(paths, **more):
+    return json.dumps({"method": "eagle3", "always": True, "speculative_token_tree": str(paths), **more})
+
+
+@pytest.fixture(scope="module")
+def branching():
+    paths = [(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 0, 0, 0)]
+    server = Server("--speculative-config", tree_config(paths))
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_answers_with_trees(server, branching, kind):
+    want, have = ask(server, **kind), ask(branching, **kind)
+    assert [c.model_dump() for c in want.choices] == [c.model_dump() for c in have.choices]
+
+
+def test_trees_are_verified(branching):
+    """Ten drafts a step, of which one path of up to four is accepted."""
+    names = [f"vllm:spec_decode_num_{n}_total" for n in ("drafts", "draft_tokens", "accepted_tokens")]
+    before = [counter(branching, name) for name in names]
+    ask(branching, messages=[{"role": "user", "content": "What is the capital of France?"}], temperature=0)
+    drafts, tokens, accepted = (counter(branching, name) - n for name, n in zip(names, before))
+    assert drafts > 0 and tokens / drafts > 5 and 1.5 < accepted / drafts <= 4
+
+
 def copy_of_head(folder, **changes):
     shutil.copytree(HEAD, folder)
     config = json.loads((folder / "config.json").read_text())
@@ -106,7 +133,15 @@ BAD_HEADS = [
     (["-md", "x", "--speculative-config", '{"method": "ngram"}'], ["--model-draft x", "method ngram"]),
     (["--speculative-config", '{"method": "ngram", "model": "x"}'], ["ngram has no model"]),
     (["--speculative-config", '{"method": "eagle3", "prompt_lookup_min": 2}'], ["prompt_lookup_min", "ngram"]),
-    (["--speculative-config", '{"method": "eagle3", "speculative_token_tree": "[(0,)]"}'], ["trees"]),
+    (["--speculative-config", '{"method": "ngram", "speculative_token_tree": "[(0,)]"}'], ["method eagle3"]),
+    (["--speculative-config", '{"method": "eagle3", "speculative_token_tree": "(0"}'], ["must be a list of paths"]),
+    (["--speculative-config", '{"method": "eagle3", "speculative_token_tree": "[]"}'], ["must be a list of paths"]),
+    (["--speculative-config", tree_config([(0,), (1, 0)])], ["level 2 has no parent"]),
+    (["--speculative-config", tree_config([(0,), (2,)])], ["rank 2", "better ranks"]),
+    (["--speculative-config", tree_config([(0,), (0,)])], ["comes twice"]),
+    (["--speculative-config", tree_config([(0,), (0, -1)])], ["node 1", "integer from 0 to 15"]),
+    (["--speculative-config", tree_config([(i,) for i in range(17)])], ["17 nodes", "limit is 16"]),
+    (["--speculative-config", tree_config([(0,), (1,)], num_speculative_tokens=3)], ["3", "2 nodes"]),
     (["--speculative-config", '{"method": "eagle3", "model": 7}'], ["model must be the folder"]),
     (["--speculative-config", '{"method": "eagle3", "quantization": "int8"}'], ["mxfp4", "none"]),
     (["--speculative-config", '{"method": "ngram", "quantization": "mxfp4"}'], ["draft head"]),

@@ -4,6 +4,7 @@
 #include "sim.h"
 
 #include "backend/kv_page.h"
+#include "backend/tree_mask.h"
 #include "model/model.h"
 
 enum {
@@ -13,7 +14,8 @@ enum {
 };
 
 static uint64_t step_taps[ROWS_MAX], taps[ROWS_MAX], states[ROWS_MAX], kept[KEPT_MAX];
-static int32_t tokens[STEPS_QUEUED_MAX][LIVE_MAX]; /* of pass n in n % STEPS_QUEUED_MAX */
+static int32_t tokens[STEPS_QUEUED_MAX][SAMPLES_MAX]; /* of pass n in n % STEPS_QUEUED_MAX */
+static int32_t candidates[SAMPLES_MAX][DRAFT_CANDIDATES_MAX];
 static uint64_t n_passes;
 static const uint64_t FIRST_TICKET = (uint64_t)1 << 40; /* those of the target's steps are lower */
 static char memory[PAGES_MAX * 64 * 16 * 8];
@@ -32,7 +34,11 @@ void head_init(struct model *m)
     d->act.taps = rows_of(taps, ROWS_MAX);
     d->act.f = rows_of(states, ROWS_MAX);
     d->act.kept = rows_of(kept, KEPT_MAX);
-    d->act.tokens.data = tokens[0];       /* of a device that is not ahead */
+    d->act.tokens.data = tokens[0]; /* of a device that is not ahead */
+    d->act.candidates = (struct tensor){.dtype = DTYPE_I32,
+                                        .n_dims = 2,
+                                        .dim = {SAMPLES_MAX, DRAFT_CANDIDATES_MAX},
+                                        .data = candidates};
     d->source.weights.fc.data = programs; /* the head reads taps */
     for (int i = 0; i < N_DRAFT_PASSES; i++)
         d->run_passes[i] = (struct compiled *)(void *)&programs[i];
@@ -155,6 +161,43 @@ static int32_t guess(const struct caller *c, uint64_t state, int position)
     return can_be_right && bits % 5 > 0 ? c->tokens[position] : sim_letter[bits / 64 % 4];
 }
 
+static bool is_among(const int32_t *list, int n, int32_t token)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == token)
+            return true;
+    return false;
+}
+
+/* The best guesses: different tokens, with that of the answer at some rank, and sometimes fewer. */
+static void guess_more(int32_t out[DRAFT_CANDIDATES_MAX], int n_max, const struct caller *c,
+                       uint64_t state, int position)
+{
+    const uint64_t bits = mix(state, 9);
+    const bool can_be_right = position < c->n_all && state == c->token_hash[position - 1];
+    int n = 0;
+
+    memset(out, -1, DRAFT_CANDIDATES_MAX * sizeof *out);
+    out[n] = guess(c, state, position);
+    if (out[n++] < 0)
+        return;
+    for (int i = 0; n < n_max && i < LETTERS; i++) {
+        const int letter = (int)((bits / 64 + (uint64_t)i * 5) % LETTERS); /* each of them once */
+        const bool is_common = i < 4 && bits / 8 % 4 > 0;
+        const int32_t other = can_be_right && i == (int)(bits % 3)
+                                  ? c->tokens[position]
+                                  : sim_letter[is_common ? letter % 4 : letter];
+
+        if (bits % 7 == 3 && n == 2)
+            return;
+        if (i == 0 && bits / 32 % 4 == 1 &&
+            out[0] != sim_letter[LETTERS - 1]) /* one that ends the answer, before the right one */
+            out[n++] = sim_letter[LETTERS - 1];
+        else if (!is_among(out, n, other))
+            out[n++] = other;
+    }
+}
+
 /* ---- a pass ---- */
 
 /* The pass that runs: its batch without what depends on the step in flight. */
@@ -226,6 +269,12 @@ static void check_is_held(int32_t page)
     CHECK(world.engine->sched->pages[GROUP_FULL].page[page].n_refs > 0);
 }
 
+/* Where the row's key lives, as if it were a position. */
+static int place_of(const struct pass *p, int row)
+{
+    return p->positions[row] + tree_slot(p->b, row) - BATCH_POSITIONS(p->b)[row];
+}
+
 static void run_row(const struct pass *p, int row)
 {
     const struct batch *b = p->b;
@@ -239,13 +288,14 @@ static void run_row(const struct pass *p, int row)
     if (b->n_follows > 0)
         check_is_held(page_of(b, s, BATCH_POSITIONS(b)[row]));
     if (p->kind == DRAFT_AGAIN)
-        CHECK(*slot(b, s, position - 1) == state);
+        CHECK(*slot(b, s, slot_seen(b, row, position - 1)) == state);
     else if (p->kind == DRAFT_FIRST)
         check_is_known(state, position, p->tokens[row]);
+    CHECK(p->kind == DRAFT_AGAIN || place_of(p, row) == position);
     if (is_valid)
-        write_slot(b, s, position, next_token_hash(state, p->tokens[row]));
+        write_slot(b, s, place_of(p, row), next_token_hash(state, p->tokens[row]));
     else
-        *slot(b, s, position) = mix(state, 9); /* nobody may read it */
+        *slot(b, s, place_of(p, row)) = mix(state, 9); /* nobody may read it */
 }
 
 /* Where the guesses begin is known from the caller's tokens, unless the answer ends before. */
@@ -269,14 +319,16 @@ static void run_sample(const struct pass *p, int i, uint64_t *out)
     const struct batch_sample *r = &BATCH_SAMPLES(b)[i];
     const int seq = BATCH_ROW_SEQ(b)[r->row];
     const struct batch_seq *s = &BATCH_SEQS(b)[seq];
-    const int row = s->first_row + p->n_valid[seq] - 1, position = p->positions[row];
+    const bool is_tree = b->n_tree_masks > 0;
+    const int row = is_tree ? r->row : s->first_row + p->n_valid[seq] - 1;
+    const int position = p->positions[row];
     const struct caller *c = caller_with(r->seed);
 
     CHECK((int)r->position - p->n_lowered[seq] == position + 2);
-    CHECK(r->row == s->first_row + s->n_rows - 1);
+    CHECK(r->row == s->first_row + s->n_rows - 1 || is_tree);
     CHECK(b->n_follows == 0 || BATCH_FOLLOWS(b)[seq].sample == i);
     CHECK(c->request->seq.state == SEQ_RUNNING);
-    *out = *slot(b, s, position);
+    *out = *slot(b, s, place_of(p, row));
     if (p->kind == DRAFT_FIRST)
         CHECK(position == c->request->seq.n_tokens - 2);
     if (b->n_follows > 0)
@@ -284,6 +336,8 @@ static void run_sample(const struct pass *p, int i, uint64_t *out)
     if (p->kind != DRAFT_AGAIN && !is_over(p, c))
         check_read(b, s, position, c);
     next_tokens()[i] = guess(c, *out, position + 2);
+    if (b->n_candidates > 0)
+        guess_more(candidates[i], b->n_candidates, c, *out, position + 2);
     totals.n_guesses++;
 }
 
@@ -292,6 +346,7 @@ static void run_sample(const struct pass *p, int i, uint64_t *out)
 static void check_pass(const struct pass *p)
 {
     const struct batch *b = p->b;
+    const bool is_tree = b->n_tree_masks > 0;
 
     CHECK(world.odds.eagle3);
     if (p->kind == DRAFT_BEHIND)
@@ -303,14 +358,17 @@ static void check_pass(const struct pass *p)
         CHECK(!world.is_in_flight ||
               (world.odds.is_ahead && p->kind == DRAFT_FIRST && b->n_samples == 0));
     CHECK(b->n_rows > 0 && b->n_rows <= world.engine->limits.n_batch_tokens_max);
-    CHECK(b->n_seqs <= world.engine->limits.n_seqs_max && b->n_samples <= b->n_seqs);
-    CHECK(p->kind != DRAFT_AGAIN || (b->n_rows == b->n_seqs && b->n_samples == b->n_seqs));
+    CHECK(b->n_seqs <= world.engine->limits.n_seqs_max && b->n_samples <= SAMPLES_MAX);
+    CHECK(b->n_samples <= b->n_seqs || is_tree);
+    CHECK(p->kind != DRAFT_AGAIN ||
+          (b->n_rows == b->n_samples && (b->n_rows == b->n_seqs || is_tree)));
+    CHECK(!is_tree || (p->kind == DRAFT_AGAIN && !world.odds.is_ahead && b->n_follows == 0));
 }
 
 enum osp_status head_run(const struct batch *b, const struct compiled *program, uint64_t *ticket)
 {
     struct pass p = {.b = b, .kind = (enum draft_pass)((const char *)program - programs)};
-    uint64_t next[LIVE_MAX];
+    uint64_t next[SAMPLES_MAX];
 
     check_pass(&p);
     resolve(&p);

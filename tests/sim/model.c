@@ -3,6 +3,7 @@
 #include "sim.h"
 
 #include "backend/kv_page.h"
+#include "backend/tree_mask.h"
 #include "model/model.h"
 
 enum { VOCAB = 300000 };
@@ -63,9 +64,36 @@ int32_t draw_at(const struct caller *c)
 
 /* ---- pages ---- */
 
-uint64_t stamp_in(int g, int32_t page, int slot)
+static uint64_t stamp_now(int g, int32_t page, int slot)
 {
     return ((uint64_t *)(void *)(memory[g] + page * kv_page_bytes(DTYPE_F32, 1, 1)))[slot];
+}
+
+/* After the copies of accepted drafts that are planned. */
+uint64_t stamp_in(int g, int32_t page, int slot)
+{
+    const struct step_plan *plan = sched_next(world.engine->sched);
+
+    for (int i = 0; i < plan->n_moves; i++) {
+        const struct page_move *m = &plan->moves[i];
+
+        if (m->kind == MOVE_SLOT && (int)m->group == g && m->to == page && m->to_slot == slot)
+            return stamp_now(g, m->from, m->from_slot);
+    }
+    return stamp_now(g, page, slot);
+}
+
+int slot_seen(const struct batch *b, int row, int position)
+{
+    uint32_t left = tree_mask(b, row);
+    int at = tree_first(b, row);
+
+    if (position < at)
+        return position;
+    for (; at < position; at++)
+        left &= left - 1;
+    CHECK(left != 0);
+    return tree_first(b, row) + __builtin_ctz(left);
 }
 
 static uint64_t *slot(const struct batch *b, const struct batch_seq *s, int g, int position)
@@ -119,44 +147,45 @@ static void store_row(const struct batch *b, int row, int part, const struct seq
 {
     const struct batch_seq *s = &BATCH_SEQS(b)[part];
     int position = BATCH_POSITIONS(b)[row];
-    uint64_t before = position > 0 ? *slot(b, s, GROUP_FULL, position - 1) : 0;
+    uint64_t before = position > 0 ? *slot(b, s, GROUP_FULL, slot_seen(b, row, position - 1)) : 0;
     uint64_t token_hash = position > 0 ? before >> 24 : salt_hash(q->salt);
     uint64_t stamp =
         stamp_of(next_token_hash(token_hash, token_of(b, row)),
                  next_kind_hash(before & 0xFFFFFF, BATCH_PHASES(b)[row] == PHASE_DECODE, position));
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        uint64_t *to = slot(b, s, g, position);
+        uint64_t *to = slot(b, s, g, tree_slot(b, row));
 
-        if (position % PAGE_TOKENS == 0 || row == s->first_row)
-            check_owner(b, s, g, position, part);
+        if (tree_slot(b, row) % PAGE_TOKENS == 0 || row == s->first_row)
+            check_owner(b, s, g, tree_slot(b, row), part);
         *to = stamp;
     }
     head_see(row, stamp >> 24);
 }
 
-static void check_slot(const struct batch *b, const struct batch_seq *s, int g, int position,
-                       const struct caller *c)
+static void check_slot(const struct batch *b, int row, int g, int position, const struct caller *c)
 {
-    uint64_t stamp = *slot(b, s, g, position);
+    const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
+    uint64_t stamp = *slot(b, s, g, slot_seen(b, row, position));
 
     CHECK(stamp >> 24 == c->token_hash[position]);
     CHECK(!c->is_exact || (stamp & 0xFFFFFF) == c->kind_hash[position]);
 }
 
-static void read_row(const struct batch *b, int row, int part, const struct caller *c)
+static void read_row(const struct batch *b, int row, const struct caller *c)
 {
-    const struct batch_seq *s = &BATCH_SEQS(b)[part];
     int last = BATCH_POSITIONS(b)[row];
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         int n = g == GROUP_WINDOW ? world.engine->limits.window_tokens : last + 1;
         int first = last - n + 1 > 0 ? last - n + 1 : 0;
 
-        check_slot(b, s, g, first, c);
-        check_slot(b, s, g, last, c);
+        check_slot(b, row, g, first, c);
+        check_slot(b, row, g, last, c);
+        if (last > first)
+            check_slot(b, row, g, last - 1, c);
         for (int i = 0; i < 3; i++)
-            check_slot(b, s, g, first + pick(last - first + 1), c);
+            check_slot(b, row, g, first + pick(last - first + 1), c);
     }
 }
 
@@ -167,18 +196,41 @@ static bool is_void(const struct caller *c, const struct batch *b, int row)
            BATCH_POSITIONS(b)[row] >= c->n_all;
 }
 
-/* How many of the chunk's drafts, its last rows, are the tokens of the answer. Such a row is like
- * any other; those behind the first wrong one have results that must not be used. */
-static int n_right(const struct batch *b, const struct step_chunk *p, const struct batch_seq *s,
-                   const struct caller *c)
+/* Which of the chunk's rows have tokens of the answer alone before them. Such a row of a draft is
+ * like any other; the others have results that must not be used. Returns the number of drafts among
+ * them: the last rows are those of drafts. */
+static int find_right(bool *is_right, const struct batch *b, const struct step_chunk *p,
+                      const struct batch_seq *s, const struct caller *c)
 {
-    const int first = p->first + p->n_rows - p->n_drafts;
+    const int n_known = p->n_rows - p->n_drafts;
     int n = 0;
 
-    while (n < p->n_drafts && first + n < c->n_all &&
-           token_of(b, s->first_row + first + n - p->first) == c->tokens[first + n])
-        n++;
+    for (int i = 0; i < p->n_rows; i++) {
+        const int row = s->first_row + i, position = BATCH_POSITIONS(b)[row];
+        int parent; /* in the chunk */
+
+        is_right[i] = i < n_known;
+        if (is_right[i])
+            continue;
+        parent = slot_seen(b, row, position - 1) - p->first;
+        CHECK(parent >= n_known - 1 && parent < i);
+        is_right[i] =
+            is_right[parent] && position < c->n_all && token_of(b, row) == c->tokens[position];
+        n += is_right[i];
+    }
     return n;
+}
+
+/* Positions rise by one, but in a tree of drafts, whose rows live behind the last token's. */
+static void check_place(const struct batch *b, const struct step_chunk *p, int i)
+{
+    const int row = BATCH_SEQS(b)[p - sched_next(world.engine->sched)->chunks].first_row + i;
+    const bool is_tree = i >= p->n_rows - p->n_drafts && tree_mask(b, row) != 1;
+
+    CHECK(tree_slot(b, row) == p->first + i);
+    CHECK(is_tree || BATCH_POSITIONS(b)[row] == p->first + i);
+    CHECK(!is_tree || tree_first(b, row) == p->first + p->n_rows - p->n_drafts - 1);
+    totals.n_tree_rows += is_tree && !tree_mask_is_plain(tree_mask(b, row));
 }
 
 /* The caller's tokens after the step: one more than before, and one for each right draft. */
@@ -196,7 +248,9 @@ static void run_part(const struct batch *b, int part, const struct step_chunk *p
 {
     struct caller *c = caller_of(p->seq);
     const struct batch_seq *s = &BATCH_SEQS(b)[part];
-    const int n_accepted = n_right(b, p, s, c), n_rows = p->n_rows - p->n_drafts + n_accepted;
+    bool is_right[SAMPLES_MAX + CONTEXT_MAX];
+    const int n_accepted = find_right(is_right, b, p, s, c);
+    int last = 0;
 
     CHECK(p->n_drafts == 0 || (p->is_sampled && !world.is_in_flight));
     CHECK(p->first + p->n_rows < c->n_tokens_max || p->n_drafts == 0);
@@ -207,17 +261,18 @@ static void run_part(const struct batch *b, int part, const struct step_chunk *p
     CHECK(!atomic_load(&c->request->cancel));
     CHECK(c->deadline_ns == 0 || sim_now_ns < c->deadline_ns);
     for (int i = 0; i < s->n_rows; i++) {
-        int row = s->first_row + i, position = p->first + i;
+        int row = s->first_row + i, position = BATCH_POSITIONS(b)[row];
 
         CHECK(BATCH_ROW_SEQ(b)[row] == part);
-        CHECK(BATCH_POSITIONS(b)[row] == position);
-        CHECK(token_of(b, row) == c->tokens[position] || is_void(c, b, row) || i >= n_rows);
+        check_place(b, p, i);
+        CHECK(token_of(b, row) == c->tokens[position] || is_void(c, b, row) || !is_right[i]);
+        last = is_right[i] ? i : last;
         CHECK((BATCH_PHASES(b)[row] == PHASE_DECODE) == (position >= c->n_prompt));
         store_row(b, row, part, p->seq);
     }
-    for (int i = 0; i < n_rows && !is_void(c, b, s->first_row + i); i++)
-        if (i == 0 || i == n_rows - 1 || pick(8) == 0)
-            read_row(b, s->first_row + i, part, c);
+    for (int i = 0; i < p->n_rows && !is_void(c, b, s->first_row + i); i++)
+        if (is_right[i] && (i == 0 || i == last || pick(8) == 0))
+            read_row(b, s->first_row + i, c);
 }
 
 float score_of(uint64_t stamp)
@@ -238,8 +293,9 @@ static void draw_all(const struct batch *b)
         const struct batch_sample *d = &BATCH_SAMPLES(b)[i];
         int part = BATCH_ROW_SEQ(b)[d->row];
         const struct caller *c = caller_of(sched_next(world.engine->sched)->chunks[part].seq);
-        uint64_t stamp = *slot(b, &BATCH_SEQS(b)[part], GROUP_WINDOW, (int)d->position - 1);
+        uint64_t stamp = *slot(b, &BATCH_SEQS(b)[part], GROUP_WINDOW, tree_slot(b, d->row));
 
+        CHECK((int)d->position == BATCH_POSITIONS(b)[d->row] + 1);
         if (is_prompt_logprob(b, d)) {
             CHECK(c->has_prompt_logprobs && (int)d->position < c->n_prompt);
             sampled[world.n_begun % 2][i] = BATCH_BIASES(b)[d->first_bias].id;
@@ -367,6 +423,19 @@ static enum osp_status sim_copy(struct backend *be, void *to, const void *from, 
     return OSP_OK;
 }
 
+static enum osp_status sim_kv_move(struct backend *be, const struct tensor *kv,
+                                   const struct kv_move *m)
+{
+    const int g = kv->data == memory[GROUP_WINDOW];
+
+    (void)be;
+    CHECK(!world.is_in_flight);
+    ((uint64_t *)(void *)(memory[g] + m->to_page * kv_page_bytes(DTYPE_F32, 1, 1)))[m->to_slot] =
+        stamp_now(g, m->from_page, m->from_slot);
+    totals.n_slots_moved++;
+    return OSP_OK;
+}
+
 static void sim_info(const struct backend *be, struct device_info *out)
 {
     (void)be;
@@ -389,6 +458,8 @@ static const struct backend_ops sim_ops = {.name = "sim",
                                            .write = sim_move,
                                            .read = sim_move,
                                            .copy = sim_copy,
+                                           .runs_trees = true,
+                                           .kv_move = sim_kv_move,
                                            .run = sim_run,
                                            .step_wait = sim_step_wait,
                                            .sampled = sim_sampled,

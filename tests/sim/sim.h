@@ -95,8 +95,9 @@ struct totals {
     int64_t n_logprobs_done; /* prompt tokens with correct log-probabilities */
     int64_t n_sent, n_wasted_rows;
     int64_t n_drafts, n_accepted;
-    int64_t n_head_rows, n_guesses; /* of the draft head */
-    int64_t n_behind;               /* passes behind a step whose drafts were not counted */
+    int64_t n_head_rows, n_guesses;     /* of the draft head */
+    int64_t n_behind;                   /* passes behind a step whose drafts were not counted */
+    int64_t n_tree_rows, n_slots_moved; /* rows of trees; accepted drafts that were not in place */
     int64_t n_short; /* prompts without all their rows in a step that has rows of longer ones */
 };
 
@@ -139,6 +140,8 @@ uint64_t salt_hash(const char *salt);
 uint64_t next_token_hash(uint64_t before, int32_t token);
 uint64_t next_kind_hash(uint64_t before, bool generated, int position);
 uint64_t stamp_in(int g, int32_t page, int slot);
+/* Where a position that a row of the batch sees lives: its slot, as if it were a position. */
+int slot_seen(const struct batch *b, int row, int position);
 float score_of(uint64_t stamp); /* log-probability of the token after a position with this stamp */
 /* Letter's id, or -1. */
 int32_t draw_at(const struct caller *c);

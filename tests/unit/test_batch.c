@@ -15,7 +15,8 @@ static void test_arrays_do_not_overlap(void **state)
                                             .n_pages = 7 * n,
                                             .n_seen = 3 * n,
                                             .n_biases = n * n,
-                                            .n_mask_words = 4 - n};
+                                            .n_mask_words = 4 - n,
+                                            .has_trees = n % 2 == 1};
         const int64_t size_bytes = batch_bytes(counts);
         struct batch *b = batch_init(malloc((size_t)size_bytes), counts);
         const struct {
@@ -32,6 +33,7 @@ static void test_arrays_do_not_overlap(void **state)
             {b->offset_seen, sizeof(struct batch_seen) * (size_t)counts.n_seen},
             {b->offset_biases, sizeof(struct batch_bias) * (size_t)counts.n_biases},
             {b->offset_masks, sizeof(uint32_t) * (size_t)counts.n_mask_words},
+            {b->offset_tree_masks, counts.has_trees ? sizeof(uint32_t) * (size_t)counts.n_rows : 0},
         };
         size_t end_bytes = sizeof(*b);
 

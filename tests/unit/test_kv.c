@@ -394,7 +394,35 @@ static void test_odd_numbers(void **state)
     }
 }
 
+/* A copied slot has the bytes that storing the row there gives, and no other slot changes. */
+static void test_copied_slots(void **state)
+{
+    static const int slots[][2] = {{0, 63}, {17, 2}, {40, 41}, {5, 5}};
+
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        struct cache *want = cache_new(types[i / 4], 24), *have = cache_new(types[i / 4], 24);
+        const int from = slots[i % 4][0], to = slots[i % 4][1];
+        float row[2 * HEADS * 24];
+
+        for (int k = 0; k < 2 * HEADS * 24; k++)
+            row[k] = (float)(rng_bits(3, (uint64_t)k, 0) % 1000) / 500 - 1;
+        kv_store(&want->kv, 0, from, row);
+        kv_store(&want->kv, 1, to, row);
+        kv_store(&have->kv, 0, from, row);
+        for (int which = 0; which < 2; which++)
+            for (int head = 0; head < HEADS; head++)
+                kv_copy_slot(&have->kv, which, kv_side(&have->kv, 1, which, head), to,
+                             kv_side(&have->kv, 0, which, head), from);
+        assert_memory_equal(have->kv.data, want->kv.data,
+                            2 * (size_t)kv_page_bytes(types[i / 4], HEADS, 24));
+        cache_free(want);
+        cache_free(have);
+    }
+}
+
 UNIT_MAIN(cmocka_unit_test(test_bf16), cmocka_unit_test(test_f8_codes),
           cmocka_unit_test(test_f8_kernels), cmocka_unit_test(test_i16_codes),
           cmocka_unit_test(test_i16_extremes), cmocka_unit_test(test_i16_slots),
-          cmocka_unit_test(test_pages), cmocka_unit_test(test_odd_numbers))
+          cmocka_unit_test(test_pages), cmocka_unit_test(test_odd_numbers),
+          cmocka_unit_test(test_copied_slots))

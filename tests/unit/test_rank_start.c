@@ -333,6 +333,11 @@ static void test_model_frame(void **state)
 
 /* ---- pages ---- */
 
+static struct page_move move_of(enum move_kind kind, enum page_group group, int from, int to)
+{
+    return (struct page_move){.kind = kind, .group = group, .from = from, .to = to};
+}
+
 static void check_refused(struct rank_pages *p, const struct osp_model *m, struct page_move move)
 {
     assert_int_equal(rank_pages_move(p, m, &move, sizeof move), OSP_EFORMAT);
@@ -343,8 +348,8 @@ static void test_pages(void **state)
     const struct osp_model_options opt = {
         .path = "models/osprey-nano", .device = "cpu", .n_threads = 1, .context_tokens_max = 512};
     const int32_t n_host[N_PAGE_GROUPS] = {3, 2};
-    const struct page_move out = {MOVE_SWAP_OUT, GROUP_FULL, 1, 2};
-    const struct page_move in = {MOVE_SWAP_IN, GROUP_FULL, 2, 0};
+    const struct page_move out = move_of(MOVE_SWAP_OUT, GROUP_FULL, 1, 2);
+    const struct page_move in = move_of(MOVE_SWAP_IN, GROUP_FULL, 2, 0);
     struct rank_pages pages = {.n_host = {0}};
     struct osp_model *m;
     size_t n_bytes;
@@ -363,10 +368,11 @@ static void test_pages(void **state)
     assert_int_equal(rank_pages_move(&pages, m, &in, sizeof in), OSP_OK);
     assert_int_equal(model_page_read(m->model, GROUP_FULL, 0, b), OSP_OK);
     assert_memory_equal(a, b, n_bytes);
-    check_refused(&pages, m, (struct page_move){MOVE_SWAP_OUT, GROUP_FULL, 1, 3});
-    check_refused(&pages, m, (struct page_move){MOVE_SWAP_IN, GROUP_WINDOW, 2, 0});
-    check_refused(&pages, m, (struct page_move){MOVE_SWAP_OUT, GROUP_FULL, -1, 0});
-    check_refused(&pages, m, (struct page_move){MOVE_SWAP_OUT, (enum page_group)2, 0, 0});
+    check_refused(&pages, m, move_of(MOVE_SWAP_OUT, GROUP_FULL, 1, 3));
+    check_refused(&pages, m, move_of(MOVE_SWAP_IN, GROUP_WINDOW, 2, 0));
+    check_refused(&pages, m, move_of(MOVE_SWAP_OUT, GROUP_FULL, -1, 0));
+    check_refused(&pages, m, move_of(MOVE_SWAP_OUT, (enum page_group)2, 0, 0));
+    check_refused(&pages, m, move_of(MOVE_SLOT, GROUP_FULL, 0, 1)); /* ranks have no trees */
     rank_pages_release(&pages);
     free(a);
     free(b);

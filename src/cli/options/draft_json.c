@@ -7,8 +7,8 @@
 
 #include "base/memory.h"
 #include "base/str.h"
+#include "cli/options/draft_tree_json.h"
 
-#define OPTION       "--speculative-config"
 #define BUNDLED_HEAD "bundled" /* osp_model_options.draft_model */
 #define EXAMPLE      "{\"method\": \"ngram\", \"num_speculative_tokens\": 8}"
 
@@ -23,7 +23,7 @@ enum {
 static const char OTHER_METHODS[] = "eagle,draft_model,mtp,medusa,mlp_speculator,suffix,"
                                     "dflash,ngram_gpu,lookahead,nextn,standalone";
 
-static const char LOOKUP_OPTIONS[] = "prompt_lookup_min,prompt_lookup_max";
+static const char LOOKUP_DRAFT_OPTIONS[] = "prompt_lookup_min,prompt_lookup_max";
 
 static enum osp_status read_method(struct draft_options *o, const char *method)
 {
@@ -33,12 +33,13 @@ static enum osp_status read_method(struct draft_options *o, const char *method)
         o->speculative.method = OSP_DRAFTS_EAGLE3;
     else if (method != NULL && str_in_list(OTHER_METHODS, method))
         return fail(OSP_EUNSUPPORTED,
-                    OPTION ": method %s is not supported yet; osprey has eagle3, and ngram, which "
-                           "needs no draft model",
+                    DRAFT_OPTION
+                    ": method %s is not supported yet; osprey has eagle3, and ngram, which "
+                    "needs no draft model",
                     method);
     else
         return fail(OSP_EINVAL,
-                    OPTION ": method must be \"ngram\" or \"eagle3\", for example " EXAMPLE);
+                    DRAFT_OPTION ": method must be \"ngram\" or \"eagle3\", for example " EXAMPLE);
     return OSP_OK;
 }
 
@@ -47,7 +48,7 @@ static enum osp_status read_model(struct draft_options *o, const json_t *value)
     const char *path = json_string_value(value);
 
     if (path == NULL || path[0] == '\0')
-        return fail(OSP_EINVAL, OPTION ": model must be the folder of an Eagle3 draft head");
+        return fail(OSP_EINVAL, DRAFT_OPTION ": model must be the folder of an Eagle3 draft head");
     free(o->model);
     o->model = mem_strdup(path);
     return OSP_OK;
@@ -64,7 +65,7 @@ static enum osp_status read_quantization(struct draft_options *o, const char *te
             return OSP_OK;
         }
     return fail(OSP_EINVAL,
-                OPTION ": quantization must be \"mxfp4\" or \"none\", of the draft head");
+                DRAFT_OPTION ": quantization must be \"mxfp4\" or \"none\", of the draft head");
 }
 
 static enum osp_status read_int(int *out, const char *key, const json_t *value, int least, int most)
@@ -72,7 +73,8 @@ static enum osp_status read_int(int *out, const char *key, const json_t *value, 
     const json_int_t n = json_integer_value(value);
 
     if (!json_is_integer(value) || n < least || n > most)
-        return fail(OSP_EINVAL, OPTION ": %s must be an integer from %d to %d", key, least, most);
+        return fail(OSP_EINVAL, DRAFT_OPTION ": %s must be an integer from %d to %d", key, least,
+                    most);
     *out = (int)n;
     return OSP_OK;
 }
@@ -84,7 +86,7 @@ static enum osp_status read_int(int *out, const char *key, const json_t *value, 
     X("prompt_lookup_min", lookup_min, 1, OSP_LOOKUP_MAX)                                          \
     X("prompt_lookup_max", lookup_max, 1, OSP_LOOKUP_MAX)
 
-static enum osp_status read_member(struct draft_options *o, const char *key, const json_t *value)
+static enum osp_status read_member(struct draft_options *o, const char *key, json_t *value)
 {
     struct osp_speculative *s = &o->speculative;
 
@@ -94,15 +96,13 @@ static enum osp_status read_member(struct draft_options *o, const char *key, con
         return read_model(o, value);
     if (strcmp(key, "quantization") == 0)
         return read_quantization(o, json_string_value(value));
-    if (strcmp(key, "speculative_token_tree") == 0)
-        return fail(OSP_EUNSUPPORTED,
-                    OPTION ": trees of drafts are not supported yet; leave out %s: drafts are "
-                           "chains of num_speculative_tokens",
-                    key);
+    if (strcmp(key, DRAFT_TREE_MEMBER) == 0)
+        return draft_tree_read(s, value);
     if (strcmp(key, "always") == 0) {
         s->always = json_is_true(value);
-        return json_is_boolean(value) ? OSP_OK
-                                      : fail(OSP_EINVAL, OPTION ": always must be true or false");
+        return json_is_boolean(value)
+                   ? OSP_OK
+                   : fail(OSP_EINVAL, DRAFT_OPTION ": always must be true or false");
     }
 #define READ_INT(name, member, least, most)                                                        \
     if (strcmp(key, name) == 0)                                                                    \
@@ -110,10 +110,9 @@ static enum osp_status read_member(struct draft_options *o, const char *key, con
     INT_LIST(READ_INT)
 #undef READ_INT
     return fail(OSP_EINVAL,
-                OPTION
-                ": unknown member %.64s; there are method, num_speculative_tokens, "
-                "min_speculative_tokens, model, quantization, prompt_lookup_min, prompt_lookup_max "
-                "and always",
+                DRAFT_OPTION ": unknown member %.64s; there are method, num_speculative_tokens, "
+                             "min_speculative_tokens, model, quantization, prompt_lookup_min, "
+                             "prompt_lookup_max, " DRAFT_TREE_MEMBER " and always",
                 key);
 }
 
@@ -125,12 +124,24 @@ static enum osp_status check_members(struct draft_options *o, const json_t *root
     if (o->speculative.method == OSP_DRAFTS_OFF && o->model == NULL)
         return read_method(o, NULL);
     if (o->speculative.method == OSP_DRAFTS_NGRAM && o->model != NULL)
-        return fail(OSP_EINVAL, OPTION ": method ngram has no model; leave one of them out");
+        return fail(OSP_EINVAL, DRAFT_OPTION ": method ngram has no model; leave one of them out");
     if (o->speculative.method == OSP_DRAFTS_NGRAM && o->quantization != NULL)
-        return fail(OSP_EINVAL, OPTION ": quantization is of a draft head, method ngram has none");
+        return fail(OSP_EINVAL,
+                    DRAFT_OPTION ": quantization is of a draft head, method ngram has none");
+    if (o->speculative.n_tree > 0 && !has_head && o->model == NULL)
+        return fail(OSP_EINVAL,
+                    DRAFT_OPTION ": " DRAFT_TREE_MEMBER " is of method eagle3, not of ngram");
+    if (o->speculative.n_tree > 0 && o->speculative.tokens_max > 0 &&
+        o->speculative.tokens_max != o->speculative.n_tree)
+        return fail(OSP_EINVAL,
+                    DRAFT_OPTION ": num_speculative_tokens is %d, but " DRAFT_TREE_MEMBER
+                                 " has %d nodes; leave "
+                                 "num_speculative_tokens out",
+                    o->speculative.tokens_max, o->speculative.n_tree);
     if ((has_head || o->model != NULL) && (json_object_get(root, "prompt_lookup_min") != NULL ||
                                            json_object_get(root, "prompt_lookup_max") != NULL))
-        return fail(OSP_EINVAL, OPTION ": %s are of method ngram, not of eagle3", LOOKUP_OPTIONS);
+        return fail(OSP_EINVAL, DRAFT_OPTION ": %s are of method ngram, not of eagle3",
+                    LOOKUP_DRAFT_OPTIONS);
     return OSP_OK;
 }
 
@@ -154,7 +165,8 @@ static enum osp_status read_config(struct draft_options *o, const char *json)
 
     st = json_is_object(root)
              ? read_members(o, root)
-             : fail(OSP_EINVAL, OPTION " %.80s: must be a JSON object, such as " EXAMPLE, json);
+             : fail(OSP_EINVAL, DRAFT_OPTION " %.80s: must be a JSON object, such as " EXAMPLE,
+                    json);
     json_decref(root);
     return st;
 }
@@ -163,10 +175,10 @@ static enum osp_status read_config(struct draft_options *o, const char *json)
 static enum osp_status choose_model(struct draft_options *o, const struct draft_args *args)
 {
     if (args->model != NULL && o->model != NULL && strcmp(args->model, o->model) != 0)
-        return fail(OSP_EINVAL, "--model-draft %s: " OPTION " names another draft head, %s",
+        return fail(OSP_EINVAL, "--model-draft %s: " DRAFT_OPTION " names another draft head, %s",
                     args->model, o->model);
     if (args->model != NULL && o->speculative.method == OSP_DRAFTS_NGRAM)
-        return fail(OSP_EINVAL, "--model-draft %s: " OPTION " has method ngram; use eagle3",
+        return fail(OSP_EINVAL, "--model-draft %s: " DRAFT_OPTION " has method ngram; use eagle3",
                     args->model);
     if (args->model != NULL && o->model == NULL)
         o->model = mem_strdup(args->model);
@@ -204,11 +216,31 @@ void draft_options_release(struct draft_options *o)
     *o = (struct draft_options){.model = NULL};
 }
 
-int draft_args_rows(const struct osp_speculative *s, int n_seqs_max)
+/* Draft tokens of a sequence in a step. */
+static int n_drafts_of(const struct osp_speculative *s)
 {
     const int n_default =
         s->method == OSP_DRAFTS_EAGLE3 ? (int)EAGLE3_DRAFTS_DEFAULT : (int)DRAFTS_DEFAULT;
-    const int n_tokens = s->tokens_max > 0 ? s->tokens_max : n_default;
+
+    if (s->n_tree > 0)
+        return s->n_tree;
+    return s->tokens_max > 0 ? s->tokens_max : n_default;
+}
+
+int draft_args_positions(const struct osp_speculative *s)
+{
+    int n = 0;
+
+    if (s->n_tree == 0)
+        return n_drafts_of(s);
+    for (int i = s->n_tree - 1; i >= 0; i = s->tree_parents[i]) /* the last one is the deepest */
+        n++;
+    return n;
+}
+
+int draft_args_rows(const struct osp_speculative *s, int n_seqs_max)
+{
+    const int n_tokens = n_drafts_of(s);
     const int n_seqs = n_seqs_max > 0 ? n_seqs_max : (int)SEQS_DEFAULT;
 
     if (s->method == OSP_DRAFTS_OFF)

@@ -24,6 +24,9 @@ void draft_options_release(struct draft_options *o); /* accepts a zeroed one */
  * member, or a value out of range; OSP_EUNSUPPORTED: a method that osprey does not have. */
 CHECKED enum osp_status draft_args_read(struct draft_options *out, const struct draft_args *args);
 
+/* The most drafts that one step can accept: of a tree, its levels. */
+int draft_args_positions(const struct osp_speculative *s);
+
 /* Rows of a step for drafts, for osp_model_options; n_seqs_max: 0 = default. */
 int draft_args_rows(const struct osp_speculative *s, int n_seqs_max);
 

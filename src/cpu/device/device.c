@@ -11,6 +11,7 @@
 #include "cpu/matmul/pack.h"
 #include "cpu/matmul/numa_place.h"
 #include "cpu/common/workspace.h"
+#include "cpu/stages/kv.h"
 
 static struct cpu *cpu_of(struct backend *be)
 {
@@ -57,6 +58,17 @@ static enum osp_status cpu_move(struct backend *be, void *dst, const void *src, 
 {
     (void)be;
     memcpy(dst, src, size_bytes);
+    return OSP_OK;
+}
+
+static enum osp_status cpu_kv_move(struct backend *be, const struct tensor *kv,
+                                   const struct kv_move *move)
+{
+    (void)be;
+    for (int which = 0; which < 2; which++)
+        for (int64_t head = 0; head < kv->dim[2]; head++)
+            kv_copy_slot(kv, which, kv_side(kv, move->to_page, which, head), move->to_slot,
+                         kv_side(kv, move->from_page, which, head), move->from_slot);
     return OSP_OK;
 }
 
@@ -357,6 +369,7 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .write = cpu_move,
                                             .read = cpu_move,
                                             .copy = cpu_move,
+                                            .kv_move = cpu_kv_move,
                                             .pack = cpu_pack,
                                             .pack_bytes = cpu_pack_bytes,
                                             .kv_dtype = cpu_kv_dtype,

@@ -99,12 +99,18 @@ static void end_rows(const struct attn_run *run, const struct row_block *block, 
 
 /* ---- a task ---- */
 
+/* Of keys or of values, in the largest dtype, and scales. */
+static int64_t tree_page_floats(const struct attn_run *run)
+{
+    return PAGE_TOKENS * (run->width + 1);
+}
+
 int64_t attn_workspace_floats(const struct attn_run *run)
 {
     const int n_row_heads = BLOCK_ROWS * run->n_group;
 
-    return 2 * PAGE_TOKENS * run->width + 2 * attn_sums_floats(run, n_row_heads) +
-           n_row_heads * (1 + run->width / 2);
+    return 2 * PAGE_TOKENS * run->width + 2 * tree_page_floats(run) +
+           2 * attn_sums_floats(run, n_row_heads) + n_row_heads * (1 + run->width / 2);
 }
 
 static struct attn_workspace workspace_of(const struct attn_run *run, int worker,
@@ -117,6 +123,8 @@ static struct attn_workspace workspace_of(const struct attn_run *run, int worker
     workspace.page[0] = at;
     workspace.page[1] = at + PAGE_TOKENS * run->width;
     at += 2 * PAGE_TOKENS * run->width;
+    for (int which = 0; which < 2; which++, at += tree_page_floats(run))
+        workspace.tree_page[which] = (char *)at;
     workspace.total = sums_at(run, at, n_row_heads);
     at += attn_sums_floats(run, n_row_heads);
     workspace.split = sums_at(run, at, n_row_heads);
@@ -250,14 +258,15 @@ static void add_work(const struct attn_run *run, struct work *work)
     for (int i = 0; i < run->cpu->n_blocks; i++) {
         const struct row_block *block = &run->cpu->blocks[i];
         const int32_t *positions = BATCH_POSITIONS(b) + block->first_row;
-        const int end = positions[block->n_rows - 1] + 1;
-
-        const int first = attn_span(run->a, positions[0]).first;
+        const struct span seen = attn_block_span(run, block);
+        const int end = seen.end, first = seen.first;
 
         if (i == 0 || block->seq != block[-1].seq || first > n_seen)
             n_seen = first; /* keys that several blocks see count once */
-        work->bytes += kv_bytes * (end - n_seen);
-        n_seen = end;
+        if (end > n_seen) {
+            work->bytes += kv_bytes * (end - n_seen);
+            n_seen = end;
+        }
         for (int row = 0; row < block->n_rows; row++) {
             const struct span keys = attn_span(run->a, positions[row]);
 

@@ -50,6 +50,7 @@ struct attn_run {
 struct attn_workspace {
     struct sums total, split;
     float *page[2];      /* keys and values, P * W each */
+    char *tree_page[2];  /* keys and values of a row of a tree, with the dtype of the cache */
     struct attend *call; /* arguments for the current page */
     float *q_scales;     /* (rows, n_group) */
     int16_t *codes;      /* (rows, n_group, W) */

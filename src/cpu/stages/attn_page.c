@@ -5,7 +5,9 @@
 #include "cpu/stages/attn.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "backend/tree_mask.h"
 #include "cpu/kernels/exp4.h"
 
 enum {
@@ -122,23 +124,90 @@ struct attend attn_call(const struct attn_run *run)
                            .is_bf16 = run->a->kv.dtype == DTYPE_BF16};
 }
 
-/* Sets the arguments that all rows of a page share. */
-static void find_page(const struct attn_run *run, const struct attn_page_ref *at,
-                      const struct attn_page_ref *next, const struct attn_workspace *workspace)
+/* Sets which keys and values the next calls read. */
+static void use_side(const struct attn_run *run, int which, const char *side,
+                     const struct attn_workspace *workspace)
 {
-    const struct tensor *kv = &run->a->kv;
     struct attend *call = workspace->call;
 
-    for (int which = 0; which < 2; which++) {
-        char *side = side_at(run, at, which);
+    call->sides[which] = side_words(run, side, which, workspace->page[which]);
+    call->scales[which] = kv_scales(&run->a->kv, side);
+}
 
-        call->sides[which] = side_words(run, side, which, workspace->page[which]);
-        call->scales[which] = kv_scales(kv, side);
-        if (next != NULL)
-            call->prefetch[which] = side_at(run, next, which);
-    }
+static void use_page(const struct attn_run *run, const struct attn_page_ref *at,
+                     const struct attn_workspace *workspace)
+{
+    for (int which = 0; which < 2; which++)
+        use_side(run, which, side_at(run, at, which), workspace);
+}
+
+static void prefetch(const struct attn_run *run, const struct attn_page_ref *next,
+                     struct attend *call)
+{
+    const struct tensor *kv = &run->a->kv;
+
     call->n_prefetch_lines =
         next == NULL ? 0 : (int)(kv_side_bytes(kv->dtype, run->head_dim) / CACHE_LINE_BYTES);
+    for (int which = 0; which < 2 && next != NULL; which++)
+        call->prefetch[which] = side_at(run, next, which);
+}
+
+/* ---- rows of a draft tree ---- */
+
+/* Whether the page has positions of the row's path that live in other slots. */
+static bool is_moved(const struct batch *b, int row, int page)
+{
+    return !tree_mask_is_plain(tree_mask(b, row)) && tree_first(b, row) < (page + 1) * PAGE_TOKENS;
+}
+
+/* Copies the keys or values of the row's path from their slots to their positions. */
+static void copy_path(const struct attn_run *run, const struct attn_page_ref *at, int row,
+                      int which, char *to)
+{
+    const struct batch *b = run->cpu->batch;
+    int position = tree_first(b, row);
+    const int first = position;
+
+    for (uint32_t left = tree_mask(b, row); left != 0; left &= left - 1, position++) {
+        const int slot = first + __builtin_ctz(left);
+        const struct attn_page_ref from = {at->seq, at->kv_head, slot / PAGE_TOKENS};
+
+        if (position / PAGE_TOKENS == at->page && slot != position)
+            kv_copy_slot(&run->a->kv, which, to, position % PAGE_TOKENS, side_at(run, &from, which),
+                         slot % PAGE_TOKENS);
+    }
+}
+
+/* The page as the row sees it: every key and value at its position, as in one-row decode. So the
+ * row's sums have the same order, and the same bits. */
+static void use_tree_page(const struct attn_run *run, const struct attn_page_ref *at, int row,
+                          const struct attn_workspace *workspace)
+{
+    const int64_t size_bytes = kv_side_bytes(run->a->kv.dtype, run->head_dim);
+
+    for (int which = 0; which < 2; which++) {
+        char *side = workspace->tree_page[which];
+
+        memcpy(side, side_at(run, at, which), (size_t)size_bytes);
+        copy_path(run, at, row, which, side);
+        use_side(run, which, side, workspace);
+    }
+}
+
+/* ---- all rows of a block ---- */
+
+static void attend_row(const struct attn_run *run, const struct attn_workspace *workspace,
+                       const struct sums *row)
+{
+    struct attend *call = workspace->call;
+
+    if (run->cpu->kernels->attend == NULL)
+        row_plain(run, workspace, (struct span){call->first, call->end}, call->q, row);
+    else if (attn_has_codes(run))
+        run->cpu->kernels->attend_i16(call);
+    else
+        run->cpu->kernels->attend(call);
+    call->n_prefetch_lines = 0; /* prefetch once for each page */
 }
 
 void attn_page(const struct attn_run *run, const struct row_block *block,
@@ -148,8 +217,9 @@ void attn_page(const struct attn_run *run, const struct row_block *block,
     const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
     const int start = at->page * PAGE_TOKENS;
     struct attend *call = workspace->call;
+    bool is_used = false; /* the calls read the page itself */
 
-    find_page(run, at, next, workspace);
+    prefetch(run, next, call);
     for (int r = 0; r < block->n_rows; r++) {
         const struct span s = span_within(attn_span(run->a, positions[r]), start, PAGE_TOKENS);
         const struct sums row = {sums->states + r * run->n_group,
@@ -157,6 +227,13 @@ void attn_page(const struct attn_run *run, const struct row_block *block,
 
         if (s.first >= s.end)
             continue;
+        if (is_moved(run->cpu->batch, block->first_row + r, at->page)) {
+            use_tree_page(run, at, block->first_row + r, workspace);
+            is_used = false;
+        } else if (!is_used) {
+            use_page(run, at, workspace);
+            is_used = true;
+        }
         call->q = queries(run, block->first_row + r, at->kv_head);
         call->states = row.states;
         call->acc = row.acc;
@@ -164,12 +241,6 @@ void attn_page(const struct attn_run *run, const struct row_block *block,
         call->end = s.end - start;
         call->codes = workspace->codes + (int64_t)r * run->n_group * run->width;
         call->q_scales = workspace->q_scales + r * run->n_group;
-        if (run->cpu->kernels->attend == NULL)
-            row_plain(run, workspace, (struct span){call->first, call->end}, call->q, &row);
-        else if (attn_has_codes(run))
-            run->cpu->kernels->attend_i16(call);
-        else
-            run->cpu->kernels->attend(call);
-        call->n_prefetch_lines = 0; /* prefetch once for each page */
+        attend_row(run, workspace, &row);
     }
 }

@@ -7,6 +7,7 @@
  * the YaRN concentration. */
 #include <math.h>
 
+#include "backend/tree_mask.h"
 #include "cpu/stages/kv.h"
 #include "cpu/matmul/matmul.h"
 
@@ -74,11 +75,11 @@ static void apply_rope(float *heads, int64_t n_heads, const float *rotation, int
 static void store_kv(const struct attn_qkv_args *a, const struct batch *b, int row, const float *kv)
 {
     const struct batch_seq *seq = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
-    const int32_t position = BATCH_POSITIONS(b)[row];
-    const int32_t index = position / PAGE_TOKENS - seq->first_page[a->group];
+    const int32_t slot = tree_slot(b, row);
+    const int32_t index = slot / PAGE_TOKENS - seq->first_page[a->group];
     const int32_t page = BATCH_PAGES(b)[seq->table[a->group] + index];
 
-    kv_store(&a->kv, page, position % PAGE_TOKENS, kv);
+    kv_store(&a->kv, page, slot % PAGE_TOKENS, kv);
 }
 
 static void store_row(const struct attn_qkv_run *run, int row)

@@ -21,8 +21,13 @@ struct span attn_span(const struct attn_args *a, int position)
 struct span attn_block_span(const struct attn_run *run, const struct row_block *block)
 {
     const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
+    int first = positions[0], last = first;
 
-    return (struct span){attn_span(run->a, positions[0]).first, positions[block->n_rows - 1] + 1};
+    for (int i = 1; i < block->n_rows; i++) { /* rows of a tree are not in order */
+        first = positions[i] < first ? positions[i] : first;
+        last = positions[i] > last ? positions[i] : last;
+    }
+    return (struct span){attn_span(run->a, first).first, last + 1};
 }
 
 int attn_row_heads(const struct attn_run *run, const struct row_block *block)

@@ -147,6 +147,23 @@ void kv_store(const struct tensor *kv, int64_t page, int slot, const float *row)
                      row + (which * n_heads + head) * D);
 }
 
+/* ---- copy ---- */
+
+void kv_copy_slot(const struct tensor *kv, int which, char *to_side, int to, const char *from_side,
+                  int from)
+{
+    const int n_parts = kv_parts(kv->dtype);
+    const size_t element_bytes = (size_t)(KV_WORD_BYTES / n_parts);
+    const int64_t D = kv->dim[4];
+
+    for (int64_t d = 0; d < D; d++)
+        memcpy(to_side + (size_t)element_of(n_parts, D, which, to, d) * element_bytes,
+               from_side + (size_t)element_of(n_parts, D, which, from, d) * element_bytes,
+               element_bytes);
+    if (kv_scales(kv, from_side) != NULL)
+        kv_scales(kv, to_side)[to] = kv_scales(kv, from_side)[from];
+}
+
 /* ---- load ---- */
 
 static float element_value(enum dtype dtype, const char *side, int64_t i)

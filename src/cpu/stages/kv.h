@@ -10,6 +10,11 @@
  * even. I16: the same with the largest factor within the limits of kv_page.h. */
 void kv_store(const struct tensor *kv, int64_t page, int slot, const float *row);
 
+/* Copies one slot of a side, keys (which = 0) or values (1), with its scale: from slot `from` of
+ * another side, or of the same. */
+void kv_copy_slot(const struct tensor *kv, int which, char *to_side, int to, const char *from_side,
+                  int from);
+
 /* Reads the keys (which = 0) or values (1) of a side as P rows of D floats. */
 void kv_load(float *out, const struct tensor *kv, const char *side, int which);
 

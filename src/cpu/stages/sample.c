@@ -262,16 +262,69 @@ static int32_t sample_filtered(struct candidates *c, const struct sampled_row *r
     return pick_token(r, c);
 }
 
+static bool is_filtered(const struct batch_sample *s)
+{
+    return s->temperature > 0.0f && (sample_is_ranked(s) || s->min_p > 0.0f);
+}
+
 static int32_t sample_row(struct candidates *c, const struct sampled_row *r)
 {
     if (!isfinite(r->z[r->best]))
         return SAMPLE_NONE_ALLOWED;
     if (!(r->params->temperature > 0.0f))
         return r->best;
-    if (!sample_is_ranked(r->params) && !(r->params->min_p > 0.0f))
-        return pick_token(r, NULL);
-    return sample_filtered(c, r);
+    return is_filtered(r->params) ? sample_filtered(c, r) : pick_token(r, NULL);
 }
+
+/* ---- candidates of a draft head ---- */
+
+/* Puts a candidate into the list of the n_max largest scores; ids come in any order. */
+static void insert(struct pick *list, int *n, int n_max, struct pick p)
+{
+    int at = *n < n_max ? (*n)++ : n_max;
+
+    for (; at > 0 && (p.score > list[at - 1].score ||
+                      (p.score == list[at - 1].score && p.id < list[at - 1].id));
+         at--)
+        if (at < n_max)
+            list[at] = list[at - 1];
+    if (at < n_max)
+        list[at] = p;
+}
+
+/* c: the candidates that were left, if the sample is filtered. */
+static int best_scores(struct pick *list, int n_max, const struct sampled_row *r,
+                       const struct candidates *c)
+{
+    const uint64_t key = rng_key(r->params->seed, r->params->position);
+    const bool has_noise = r->params->temperature > 0.0f, is_part = is_filtered(r->params);
+    int n = 0;
+
+    for (int i = 0; i < (is_part ? c->n : r->n); i++) {
+        const int32_t id = is_part ? c->id[i] : i;
+        const int32_t noise_id = r->noise_ids != NULL ? r->noise_ids[id] : id;
+        const float least = n == n_max ? list[n - 1].score : -INFINITY;
+        const float score =
+            has_noise ? gumbel_score(ln_weight(r, id), key, noise_id, least) : r->z[id];
+
+        if (score > -INFINITY && score >= least)
+            insert(list, &n, n_max, (struct pick){score, id});
+    }
+    return n;
+}
+
+static void write_candidates(const struct sample_run *run, int row, const struct sampled_row *r,
+                             const struct candidates *c)
+{
+    int32_t *out = (int32_t *)run->a->candidates.data + (int64_t)row * DRAFT_CANDIDATES_MAX;
+    struct pick list[DRAFT_CANDIDATES_MAX];
+    const int n = best_scores(list, run->cpu->batch->n_candidates, r, c);
+
+    for (int i = 0; i < n; i++)
+        out[i] = r->noise_ids != NULL ? r->noise_ids[list[i].id] : list[i].id;
+}
+
+/* ---- a row ---- */
 
 static void write_top_logprobs(const struct sample_run *run, int row, int32_t best, double log_sum)
 {
@@ -319,6 +372,8 @@ static void sample_one(void *ctx, int row, int worker)
 
     *token = SAMPLE_NOT_FINITE;
     *logprob = NAN;
+    for (int i = 0; i < DRAFT_CANDIDATES_MAX && run->cpu->batch->n_candidates > 0; i++)
+        ((int32_t *)run->a->candidates.data)[(int64_t)row * DRAFT_CANDIDATES_MAX + i] = -1;
     if (!largest_and_sum(run, row, &best, &log_sum))
         return;
     if (BATCH_SAMPLES(run->cpu->batch)[row].n_top > 0)
@@ -328,6 +383,8 @@ static void sample_one(void *ctx, int row, int worker)
     *token = sample_row(&c, &r);
     if (*token < 0)
         return;
+    if (run->cpu->batch->n_candidates > 0)
+        write_candidates(run, row, &r, &c);
     *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
     if (r.noise_ids != NULL)
         *token = r.noise_ids[*token];

@@ -1,4 +1,4 @@
-#include "engine/core/draft_model.h"
+#include "engine/core/draft_model_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -16,58 +16,6 @@ enum { FIRST_RUNS = 4 };
 
 static_assert((int)BATCH_DRAFTS_MAX == (int)DRAFTS_MAX, "a batch has the drafts of any step");
 
-/* The places of one request. */
-struct draft_places {
-    const struct draft_progress *owner; /* NULL: free */
-    uint64_t used;                      /* the last step with its owner */
-};
-
-/* The passes of the last chain; the guesses of the last ones have not been read. */
-struct chain {
-    struct draft_request **at; /* (n_seqs): sample i of a pass is that of at[i] */
-    int n_seqs;
-    int n[DRAFTS_MAX]; /* samples of each pass */
-    uint64_t tickets[DRAFTS_MAX];
-    int n_passes, n_read;
-    uint64_t follows_ticket; /* of the target's step whose accepted drafts are not known; or 0 */
-};
-
-struct draft_model {
-    struct model *model;
-    int n_seqs_max, n_rows_max;
-    int n_decode_max; /* rows of a batch that the device takes as decode rows */
-    bool is_pipelined;
-    bool is_queued;              /* passes run behind a step that was sent: nobody waits for them */
-    int n_kept_max;              /* states of a request that wait */
-    struct draft_places *places; /* (n_seqs_max) */
-    uint64_t n_steps;
-    void *batch_memory;
-    /* The batch that is being collected, one segment a sequence. */
-    struct draft_segment *segments; /* (n_seqs_max), n_segments of them */
-    int n_segments, n_rows, n_pages;
-    int32_t *tokens; /* (n_seqs_max) */
-    struct chain chain;
-    uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
-    uint64_t device_ns;                    /* likewise: of the passes that were read */
-    double pass_ns[2];                     /* the first guess, later ones */
-    int n_timed;                           /* runs in them */
-};
-
-/* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */
-struct draft_segment {
-    /* Of the sequence; or NULL: `token` is that of the first row, and where it is < 0, tokens of
-     * the next rows are those of the next samples. */
-    const int32_t *tokens;
-    int32_t token;
-    int first, n_rows;
-    const int32_t *pages; /* (n_pages) of the full group, from position first_page * P on */
-    int first_page, n_pages;
-    const struct seq *sampled; /* guess behind the last row, as this one samples; NULL: no guess */
-    int sample;                /* the index of that sample */
-    int sampled_position;      /* of the guessed token */
-    const struct batch_follow *follow; /* what depends on accepted drafts; NULL: nothing */
-};
-
 /* ---- life cycle ---- */
 
 enum osp_status draft_model_new(struct draft_model **out, struct model *model,
@@ -78,8 +26,9 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     const int n_pages = (limits->context_tokens_max + PAGE_TOKENS - 1) / PAGE_TOKENS + 1;
     const struct batch_counts counts = {.n_rows = limits->n_batch_tokens_max,
                                         .n_seqs = limits->n_seqs_max,
-                                        .n_samples = limits->n_seqs_max,
+                                        .n_samples = limits->n_seqs_max + limits->n_draft_rows_max,
                                         .n_pages = limits->n_seqs_max * n_pages,
+                                        .has_trees = true,
                                         .n_follows = limits->n_seqs_max};
     enum osp_status st;
 
@@ -92,6 +41,9 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     TRY(mem_try_array(&d->places, n, sizeof *d->places, "states for a draft head"));
     TRY(mem_try_array(&d->segments, n, sizeof *d->segments, "rows of a draft head"));
     TRY(mem_try_array(&d->tokens, n, sizeof *d->tokens, "guesses of a draft head"));
+    d->n_samples_max = counts.n_samples;
+    TRY(mem_try_array(&d->candidates, (size_t)counts.n_samples,
+                      DRAFT_CANDIDATES_MAX * sizeof *d->candidates, "guesses of a draft head"));
     TRY(mem_try_array(&d->chain.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
     TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
     *out = d;
@@ -108,6 +60,7 @@ void draft_model_free(struct draft_model *d)
     free(d->places);
     free(d->segments);
     free(d->tokens);
+    free(d->candidates);
     free(d->chain.at);
     free(d->batch_memory);
     free(d);
@@ -143,7 +96,7 @@ static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, i
 }
 
 /* The head has no layer of the window group, whose table is the same one here. */
-static void fill_seq(struct batch *b, const struct draft_segment *s, int seq, int row, int page)
+void draft_fill_seq(struct batch *b, const struct draft_segment *s, int seq, int row, int page)
 {
     struct batch_seq *out = (struct batch_seq *)writable(b, b->offset_seqs) + seq;
 
@@ -159,18 +112,24 @@ static void fill_seq(struct batch *b, const struct draft_segment *s, int seq, in
 
 /* The random number of a position is the target's, so that a guess of the same distribution is the
  * target's token. Penalties, biases and masks stay with the target. */
-static void fill_sample(struct batch *b, const struct draft_segment *s, int row)
+struct batch_sample draft_sample_of(const struct seq *q, int row, int position)
 {
-    struct batch_sample *out = (struct batch_sample *)writable(b, b->offset_samples) + s->sample;
-    const struct batch_sample *p = &s->sampled->sampling_params;
+    const struct batch_sample *p = &q->sampling_params;
 
-    *out = (struct batch_sample){.row = row + s->n_rows - 1,
+    return (struct batch_sample){.row = row,
                                  .temperature = p->temperature,
                                  .top_k = p->top_k,
                                  .top_p = p->top_p,
                                  .min_p = p->min_p,
-                                 .position = (uint32_t)s->sampled_position,
+                                 .position = (uint32_t)position,
                                  .seed = p->seed};
+}
+
+static void fill_sample(struct batch *b, const struct draft_segment *s, int row)
+{
+    struct batch_sample *out = writable(b, b->offset_samples);
+
+    out[s->sample] = draft_sample_of(s->sampled, row + s->n_rows - 1, s->sampled_position);
 }
 
 static void fill_follow(struct batch *b, const struct draft_segment *s, int seq)
@@ -198,7 +157,7 @@ static struct batch *lay_out(struct draft_model *d)
         const struct draft_segment *s = &d->segments[i];
 
         fill_rows(b, s, i, row, phase_of(d, s));
-        fill_seq(b, s, i, row, page);
+        draft_fill_seq(b, s, i, row, page);
         if (s->sampled != NULL)
             fill_sample(b, s, row);
         if (counts.n_follows > 0)
@@ -206,6 +165,7 @@ static struct batch *lay_out(struct draft_model *d)
         row += s->n_rows;
         page += s->n_pages;
     }
+    b->n_candidates = counts.n_samples > 0 ? d->n_candidates : 0;
     return b;
 }
 
@@ -270,6 +230,59 @@ static void find_places(struct draft_model *d, struct draft_progress *p)
 
 /* ---- following the target ---- */
 
+/* The target's rows of a chunk: row i of those whose next token is known. With drafts these are the
+ * row of the last token and those of accepted drafts, which need not be adjacent in a tree. */
+struct step_rows {
+    int first;
+    const int8_t *path; /* NULL: they are adjacent */
+};
+
+static struct step_rows step_rows_of(const struct step_chunk *chunk, const struct batch_seq *seq)
+{
+    return (struct step_rows){seq->first_row, chunk->n_drafts > 0 ? chunk->path : NULL};
+}
+
+static int step_row(const struct step_rows *r, int i)
+{
+    return r->first + (r->path != NULL ? r->path[i] : i);
+}
+
+/* Rows from i on, of n in all, that are adjacent. */
+static int n_adjacent(const struct step_rows *r, int i, int n)
+{
+    int k = 1;
+
+    while (i + k < n && step_row(r, i + k) == step_row(r, i) + k)
+        k++;
+    return k;
+}
+
+static enum osp_status keep_rows(struct draft_model *d, const struct step_rows *r, int n, int place)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0, k; i < n; i += k) {
+        k = n_adjacent(r, i, n);
+        TRY(model_draft_keep(d->model, step_row(r, i), k, place + i));
+    }
+out:
+    return st;
+}
+
+/* Rows [i, end) become rows of the head's batch, from `row` on. */
+static enum osp_status take_rows(struct draft_model *d, const struct step_rows *r, int i, int end,
+                                 int row)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int k; i < end; i += k, row += k) {
+        k = n_adjacent(r, i, end);
+        TRY(model_draft_take_step(d->model, step_row(r, i), k, row));
+    }
+out:
+    return st;
+}
+
 /* The target's rows of a chunk whose next token is known. */
 static int n_known(const struct step_chunk *chunk)
 {
@@ -311,20 +324,17 @@ out:
 }
 
 /* Rows of the target's step, in as many batches as they need. */
-static enum osp_status collect_step(struct draft_model *d, struct draft_segment s, int step_row,
-                                    int n)
+static enum osp_status collect_step(struct draft_model *d, struct draft_segment s,
+                                    const struct step_rows *rows, int n)
 {
     enum osp_status st = OSP_OK;
 
-    while (n > 0) {
+    for (int i = 0; i < n; i += s.n_rows, s.first += s.n_rows) {
         if (d->n_segments == d->n_seqs_max || d->n_rows == d->n_rows_max)
             TRY(run_collected(d));
-        s.n_rows = n < d->n_rows_max - d->n_rows ? n : d->n_rows_max - d->n_rows;
-        TRY(model_draft_take_step(d->model, step_row, s.n_rows, d->n_rows));
+        s.n_rows = n - i < d->n_rows_max - d->n_rows ? n - i : d->n_rows_max - d->n_rows;
+        TRY(take_rows(d, rows, i, i + s.n_rows, d->n_rows));
         collect(d, &s);
-        s.first += s.n_rows;
-        step_row += s.n_rows;
-        n -= s.n_rows;
     }
 out:
     return st;
@@ -333,7 +343,7 @@ out:
 /* The head gets all states; the last one waits, too, for the next guess. Two segments of a sequence
  * cannot be in one batch, so the first is run before. */
 static enum osp_status store(struct draft_model *d, struct draft_progress *p,
-                             const struct draft_segment *s, int step_row, int n)
+                             const struct draft_segment *s, const struct step_rows *rows, int n)
 {
     const int end = s->first + n;
     enum osp_status st;
@@ -342,8 +352,8 @@ static enum osp_status store(struct draft_model *d, struct draft_progress *p,
         TRY(collect_kept(d, p, *s, p->n_stored));
         TRY(run_collected(d));
     }
-    TRY(collect_step(d, *s, step_row, n));
-    TRY(model_draft_keep(d->model, step_row + n - 1, 1, first_place(p)));
+    TRY(collect_step(d, *s, rows, n));
+    TRY(model_draft_keep(d->model, step_row(rows, n - 1), 1, first_place(p)));
     p->n_stored = end;
     p->first_kept = end - 1;
     p->n_kept = 1;
@@ -404,6 +414,7 @@ static enum osp_status follow(struct draft_model *d, const struct step_chunk *ch
 {
     const int n = n_known(chunk), end = chunk->first + n;
     const bool is_kept_ahead = p->is_kept_ahead, is_guessed_behind = p->is_guessed_behind;
+    const struct step_rows rows = step_rows_of(chunk, seq);
     const struct draft_segment s = {.tokens = chunk->seq->tokens,
                                     .first = chunk->first,
                                     .pages = BATCH_PAGES(b) + seq->table[GROUP_FULL],
@@ -421,8 +432,8 @@ static enum osp_status follow(struct draft_model *d, const struct step_chunk *ch
     find_places(d, p);
     begin_at(p, chunk->first);
     if (is_store_due(d, p, chunk->seq, p->n_kept + n, end))
-        return store(d, p, &s, seq->first_row, n);
-    TRY(model_draft_keep(d->model, seq->first_row, n, first_place(p) + p->n_kept));
+        return store(d, p, &s, &rows, n);
+    TRY(keep_rows(d, &rows, n, first_place(p) + p->n_kept));
     p->n_kept += n;
 out:
     return st;
@@ -574,24 +585,22 @@ static void add_pass(struct chain *c, int n, uint64_t ticket)
 
 /* Starts the pass that gives the first guess of each request. The copies that keep the last states
  * are ordered behind those that this pass reads. */
-static enum osp_status start_first(struct draft_model *d)
+enum osp_status draft_start_first(struct draft_model *d, struct draft_request *const *at, int n,
+                                  uint64_t *ticket)
 {
-    struct chain *c = &d->chain;
-    uint64_t ticket;
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < c->n_seqs; i++) {
-        const struct draft_progress *p = c->at[i]->progress;
+    for (int i = 0; i < n; i++) {
+        const struct draft_progress *p = at[i]->progress;
         const int last = p->first_kept + p->n_kept - 1;
-        struct draft_segment s = segment_of(c->at[i], i, 0);
+        struct draft_segment s = segment_of(at[i], i, 0);
 
-        s.tokens = c->at[i]->q->tokens;
+        s.tokens = at[i]->q->tokens;
         TRY(collect_kept(d, p, s, p->n_stored < last ? p->n_stored : last));
-        TRY(keep_last(d, c->at[i]->progress));
+        TRY(keep_last(d, at[i]->progress));
     }
-    assert(d->n_segments == c->n_seqs);
-    TRY(model_draft_run(d->model, lay_out(d), &ticket));
-    add_pass(c, c->n_seqs, ticket);
+    assert(d->n_segments == n);
+    TRY(model_draft_run(d->model, lay_out(d), ticket));
 out:
     clear(d);
     return st;
@@ -732,10 +741,33 @@ static void begin_chain(struct chain *c, struct draft_request *list, int n)
     assert(c->n_seqs == n);
 }
 
+/* Trees of all requests, or chains. */
+static enum osp_status guess_some_trees(struct draft_model *d, struct draft_request *list, int n)
+{
+    struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
+    const uint64_t begin_ns = clock_ns();
+    int n_passes;
+    enum osp_status st;
+
+    assert(!d->is_pipelined); /* passes of trees need the guesses of those before */
+    assert(d->chain.n_read == d->chain.n_passes);
+    for (int i = 0; i < n; i++) {
+        at[i] = &list[i];
+        at[i]->n_tokens = at[i]->q->n_tokens;
+    }
+    TRY(draft_guess_trees(d, at, n, &n_passes));
+    note_time(d, n_passes, clock_ns() - begin_ns, n);
+out:
+    free(at);
+    clear(d);
+    return st;
+}
+
 static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n,
                                   bool stays_open)
 {
     const uint64_t begin_ns = clock_ns();
+    uint64_t ticket;
     enum osp_status st;
 
     for (int i = 0; i < n; i++) {
@@ -744,7 +776,8 @@ static enum osp_status guess_some(struct draft_model *d, struct draft_request *l
         list[i].n_tokens = list[i].q->n_tokens;
     }
     begin_chain(&d->chain, list, n);
-    TRY(start_first(d));
+    TRY(draft_start_first(d, d->chain.at, n, &ticket));
+    add_pass(&d->chain, n, ticket);
     TRY(start_more(d, DRAFTS_MAX));
     if (stays_open) {
         leave_open(&d->chain);
@@ -760,10 +793,14 @@ out:
 /* As many requests as fit into the batch with all their states that wait. */
 static int n_at_once(const struct draft_model *d, const struct draft_request *list, int n)
 {
-    int n_rows = 0, i = 0;
+    const int n_nodes_max = d->n_rows_max < d->n_samples_max ? d->n_rows_max : d->n_samples_max;
+    int n_rows = 0, n_nodes = 0, i = 0;
 
-    while (i < n && i < d->n_seqs_max && n_rows + list[i].progress->n_kept <= d->n_rows_max)
+    while (i < n && i < d->n_seqs_max && n_rows + list[i].progress->n_kept <= d->n_rows_max &&
+           n_nodes + list[i].n_max <= n_nodes_max) {
+        n_nodes += list[i].shape != NULL ? list[i].n_max : 0;
         n_rows += list[i++].progress->n_kept;
+    }
     return i;
 }
 
@@ -774,7 +811,10 @@ enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *l
 
     for (int done = 0, now; done < n; done += now) {
         now = n_at_once(d, list + done, n - done);
-        TRY(guess_some(d, list + done, now, may_stay_open && d->is_pipelined && now == n));
+        if (list[done].shape != NULL)
+            TRY(guess_some_trees(d, list + done, now));
+        else
+            TRY(guess_some(d, list + done, now, may_stay_open && d->is_pipelined && now == n));
     }
 out:
     return st;
@@ -813,6 +853,7 @@ static void expect_drafts(struct draft_request *w, const struct step_chunk *chun
 {
     const struct seq *q = chunk->seq;
 
+    assert(w->shape == NULL && draft_is_chain(q->draft_parents, chunk->n_drafts));
     w->n = 0;
     w->n_wanted = w->n_max;
     w->n_tokens = q->n_tokens + 1 + chunk->n_drafts;

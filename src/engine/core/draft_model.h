@@ -10,6 +10,7 @@
 #ifndef ENGINE_CORE_DRAFT_MODEL_H
 #define ENGINE_CORE_DRAFT_MODEL_H
 
+#include "engine/draft/draft_shape.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/sched/sched.h"
 
@@ -27,8 +28,12 @@ struct draft_request {
     const struct seq
         *q; /* the caller sets it to NULL when it leaves before its guesses were read */
     struct draft_progress *progress;
-    int n_max;                  /* at least 1 */
+    int n_max; /* at least 1; with a shape, its nodes */
+    /* A tree of guesses, not a chain; NULL: a chain. All requests of a call have one, or none. Only
+     * where model_draft_runs_trees(). */
+    const struct draft_shape *shape;
     int32_t tokens[DRAFTS_MAX]; /* out: (n) */
+    int8_t parents[DRAFTS_MAX]; /* out: (n), with a shape: as in draft_tree.h */
     int n;
 
     /* private to draft_model.c */

@@ -1,9 +1,11 @@
 #include "engine/core/drafts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "engine/core/engine.h"
 
@@ -22,7 +24,37 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
+static void make_chain(struct request_drafts *d)
+{
+    for (int i = 0; i < d->n; i++)
+        d->parents[i] = (int8_t)(i - 1);
+}
+
 /* ---- life cycle ---- */
+
+/* A device without tree attention gets chains that are as long as the tree is deep. */
+static void init_tree(struct engine_drafts *d, const struct model *model)
+{
+    struct osp_speculative *o = &d->options;
+    const struct draft_shape tree = draft_shape_of(o->tree_parents, o->n_tree);
+    double mean = FIRST_ACCEPTANCE[DRAFT_EAGLE3];
+
+    if (o->n_tree == 0)
+        return;
+    if (!model_draft_runs_trees(model) || draft_is_chain(tree.parents, tree.n)) {
+        o->tokens_max = draft_shape_levels(&tree);
+        o->tokens_min = min_int(o->tokens_min, o->tokens_max);
+        if (!draft_is_chain(tree.parents, tree.n))
+            log_info("this device has no tree attention: drafts are chains of %d tokens",
+                     o->tokens_max);
+        return;
+    }
+    d->tree = tree;
+    for (int rank = 1; rank < DRAFTS_MAX; rank++) {
+        mean *= 1 - FIRST_ACCEPTANCE[DRAFT_EAGLE3]; /* before anything was measured */
+        d->rank_acceptance[rank].mean = mean;
+    }
+}
 
 enum osp_status engine_drafts_init(struct engine_drafts *d, const struct osp_speculative *options,
                                    struct model *model, const struct sched_limits *limits)
@@ -39,7 +71,9 @@ enum osp_status engine_drafts_init(struct engine_drafts *d, const struct osp_spe
         return OSP_OK;
     TRY(mem_try_array(&d->requests, n, sizeof *d->requests, "drafts of a step"));
     TRY(mem_try_array(&d->progress, n, sizeof(struct draft_progress *), "drafts of a step"));
+    TRY(mem_try_array(&d->shapes, n, sizeof *d->shapes, "drafts of a step"));
     TRY(draft_model_new(&d->model, model, limits));
+    init_tree(d, model);
 out:
     return st;
 }
@@ -49,6 +83,7 @@ void engine_drafts_release(struct engine_drafts *d)
     free(d->candidates);
     free(d->owners);
     free(d->requests);
+    free(d->shapes);
     free(d->progress);
     draft_model_free(d->model);
 }
@@ -121,6 +156,7 @@ static void propose(const struct engine_drafts *e, struct request_drafts *d, con
             continue;
         memcpy(d->tokens, tokens, (size_t)n * sizeof *tokens);
         d->n = n;
+        make_chain(d);
         d->source = (enum draft_source)i;
     }
 }
@@ -149,14 +185,58 @@ static void keep_up(struct osp_engine *e, struct osp_request *r)
 
 /* ---- what a step can verify ---- */
 
+/* Whether a draft of a tree, behind others that can be used, can be used: see n_usable(). */
+static bool is_usable(const struct osp_engine *e, const struct osp_request *r, int i)
+{
+    const struct request_drafts *d = &r->drafts;
+    int32_t path[DRAFTS_MAX];
+    const int n = draft_path(path, d->tokens, d->parents, i);
+
+    return !sched_is_stop(e->sched, &r->seq, d->tokens[i]) &&
+           (r->grammar == NULL || answer_grammar_n_free(r->grammar, path, n) == n);
+}
+
+/* Takes out the drafts of a tree that cannot be used, and those behind them. */
+static void prune(const struct osp_engine *e, struct osp_request *r)
+{
+    struct request_drafts *d = &r->drafts;
+    int8_t at[DRAFTS_MAX];
+    int n = 0;
+
+    for (int i = 0; i < d->n; i++) {
+        const int8_t parent = d->parents[i];
+
+        at[i] = -1;
+        if ((parent >= 0 && at[parent] < 0) || !is_usable(e, r, i))
+            continue;
+        at[i] = (int8_t)n;
+        d->tokens[n] = d->tokens[i];
+        d->parents[n++] = parent < 0 ? -1 : at[parent];
+    }
+    d->n = n;
+}
+
+static int n_usable_of_tree(const struct osp_engine *e, struct osp_request *r)
+{
+    int n;
+
+    if (seq_needs_mask(&r->seq))
+        return 0;
+    prune(e, r);
+    n = min_int(r->drafts.n, sched_drafts_max(e->sched, &r->seq));
+    return n < e->drafts.options.tokens_min ? 0 : n;
+}
+
 /* Drafts before the first one that ends the answer, or that changes the mask of a constrained
  * request. What follows those is not worth a row: it would be dropped, or needs another mask. */
-static int n_usable(const struct osp_engine *e, const struct osp_request *r)
+static int n_usable(const struct osp_engine *e, struct osp_request *r)
 {
     const struct request_drafts *d = &r->drafts;
     const struct seq *q = &r->seq;
     int n = min_int(d->n, sched_drafts_max(e->sched, q)), n_open = 0;
 
+    if (!draft_is_chain(d->parents, d->n))
+        return n_usable_of_tree(e, r);
     if (seq_needs_mask(q))
         return 0;
     if (r->grammar != NULL)
@@ -191,6 +271,30 @@ static int n_to_guess(const struct osp_engine *e, const struct osp_request *r)
     return draft_model_can_guess(&r->drafts.progress, q) ? n : 0;
 }
 
+/* The probability of a guess by its rank: [DRAFTS_MAX]. */
+static void find_chances(const struct engine_drafts *d, const struct osp_request *r,
+                         double chances[DRAFTS_MAX])
+{
+    chances[0] = r->drafts.acceptance[DRAFT_EAGLE3].mean;
+    for (int rank = 1; rank < DRAFTS_MAX; rank++)
+        chances[rank] = d->rank_acceptance[rank].mean;
+}
+
+/* A tree that is not guessed yet counts as the chain of as many drafts that gives as many tokens. A
+ * pass of the head gives a level. */
+static void weigh_tree(const struct engine_drafts *d, const struct osp_request *r,
+                       struct draft_candidate *c)
+{
+    double chances[DRAFTS_MAX];
+    struct draft_shape shape;
+
+    find_chances(d, r, chances);
+    shape = draft_shape_likeliest(&d->tree, chances, c->n_max);
+    c->acceptance = draft_shape_acceptance(&shape, chances);
+    if (shape.n > 1)
+        c->next_ns *= (draft_shape_levels(&shape) - 1) / (double)(shape.n - 1);
+}
+
 static void add_candidate(struct engine_drafts *d, struct osp_request *r, int n)
 {
     struct draft_candidate *c = &d->candidates[d->n_candidates];
@@ -201,6 +305,8 @@ static void add_candidate(struct engine_drafts *d, struct osp_request *r, int n)
     if (r->drafts.source == DRAFT_EAGLE3) {
         c->first_ns = draft_model_pass_ns(d->model, true);
         c->next_ns = draft_model_pass_ns(d->model, false);
+        if (d->tree.n > 0 && r->drafts.n == 0)
+            weigh_tree(d, r, c);
     }
 }
 
@@ -275,9 +381,18 @@ static void add_draft_request(struct engine_drafts *d, int i)
         n = min_int(PROBE_DRAFTS, c->n_max);
         r->drafts.n_probes++;
     }
-    if (n > 0)
-        d->requests[d->n_requests++] =
-            (struct draft_request){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
+    if (n == 0)
+        return;
+    d->requests[d->n_requests] =
+        (struct draft_request){.q = &r->seq, .progress = &r->drafts.progress, .n_max = n};
+    if (d->tree.n > 0) {
+        double chances[DRAFTS_MAX];
+
+        find_chances(d, r, chances);
+        d->shapes[d->n_requests] = draft_shape_likeliest(&d->tree, chances, n);
+        d->requests[d->n_requests].shape = &d->shapes[d->n_requests];
+    }
+    d->n_requests++;
 }
 
 static void take_guesses(const struct draft_request *w, bool is_replay)
@@ -285,9 +400,13 @@ static void take_guesses(const struct draft_request *w, bool is_replay)
     struct osp_request *r = w->q->owner;
 
     memcpy(r->drafts.tokens, w->tokens, (size_t)w->n * sizeof *w->tokens);
-    for (int i = 0; is_replay && i < w->n && i < r->drafts.n_replay; i++)
-        r->drafts.tokens[i] = r->drafts.replay[i];
     r->drafts.n = w->n;
+    make_chain(&r->drafts);
+    if (w->shape != NULL)
+        memcpy(r->drafts.parents, w->parents, (size_t)w->n * sizeof *w->parents);
+    for (int i = 0; is_replay && i < w->n && i < r->drafts.n_replay; i++)
+        if (r->drafts.parents[i] == i - 1) /* in a tree the path of the best guesses */
+            r->drafts.tokens[i] = r->drafts.replay[i];
     r->drafts.model_at = w->q->n_tokens;
 }
 
@@ -502,6 +621,7 @@ enum osp_status drafts_guess_behind(struct osp_engine *e)
 
     if (d->model == NULL || e->depth != DEPTH_QUEUED || !may_guess_behind(e, plan))
         return OSP_OK;
+    assert(d->tree.n == 0); /* a device that queues steps gets chains */
     TRY(drafts_receive(e)); /* those that the step verifies */
     choose_behind(e, plan);
     if (d->n_requests == 0)
@@ -561,8 +681,8 @@ enum osp_status drafts_make(struct osp_engine *e)
     for (int i = 0; i < d->n_candidates; i++) {
         d->is_wanted = d->is_wanted || d->candidates[i].n > 0 || is_probe_due(d, d->owners[i]);
         if (!sched_has_sent(e->sched))
-            sched_set_drafts(e->sched, &d->owners[i]->seq, d->owners[i]->drafts.tokens,
-                             d->candidates[i].n);
+            sched_set_tree(e->sched, &d->owners[i]->seq, d->owners[i]->drafts.tokens,
+                           d->owners[i]->drafts.parents, d->candidates[i].n);
     }
 out:
     return st;
@@ -673,15 +793,29 @@ static void count(struct engine_drafts *e, struct request_drafts *d, int n_draft
     d->n_rejected_prediction += n_drafts - n_accepted;
 }
 
+/* The proposed tokens behind one that was right: those of one parent, in order of their ranks. */
+static void observe(struct engine_drafts *e, struct request_drafts *d, int rank, bool is_right)
+{
+    if (rank > 0) {
+        draft_acceptance_add(&e->rank_acceptance[rank], is_right, ENGINE_WEIGHT);
+        return;
+    }
+    draft_acceptance_add(&d->acceptance[d->source], is_right, REQUEST_WEIGHT);
+    draft_acceptance_add(&e->acceptance[d->source], is_right, ENGINE_WEIGHT);
+}
+
 /* Each proposed token whose predecessors were right is one observation, verified or not. */
 static void compare(struct engine_drafts *e, struct request_drafts *d, const int32_t *tokens, int n)
 {
-    bool is_right = true;
+    int parent = -1;
 
-    for (int i = 0; i < n && i < d->n && is_right; i++) {
-        is_right = d->tokens[i] == tokens[i];
-        draft_acceptance_add(&d->acceptance[d->source], is_right, REQUEST_WEIGHT);
-        draft_acceptance_add(&e->acceptance[d->source], is_right, ENGINE_WEIGHT);
+    for (int i = 0; i < n && (i == 0 || parent >= 0); i++) {
+        int rank = 0;
+
+        for (int k = parent + 1; k < d->n; k++)
+            if (d->parents[k] == parent)
+                observe(e, d, rank++, d->tokens[k] == tokens[i]);
+        parent = draft_child(d->tokens, d->parents, d->n, parent, tokens[i]);
     }
 }
 

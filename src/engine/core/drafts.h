@@ -21,6 +21,7 @@ struct request_drafts {
     /* The proposal after the first `at` tokens of the sequence; at = 0: none was made yet. It is
      * compared with the tokens that come even if no step verifies it. */
     int32_t tokens[DRAFTS_MAX]; /* (n) */
+    int8_t parents[DRAFTS_MAX]; /* (n): draft_tree.h; most proposals are chains */
     int n, at;
     int32_t replay[DRAFTS_MAX]; /* (n_replay), with osp_speculative.replays */
     int n_replay;
@@ -48,6 +49,13 @@ struct engine_drafts {
     struct draft_request *requests; /* (n_requests) of the last guesses, of n_seqs_max */
     int n_requests;
     bool are_behind; /* they are queued behind the step in flight: drafts_guess_behind() */
+    /* Of the head's trees; n = 0: it guesses chains. The shape of each request has the likeliest
+     * nodes of the tree. */
+    struct draft_shape tree;
+    struct draft_shape *shapes; /* (n_requests) */
+    /* How often the second, third, .. guess behind a token is right; that of the first is in the
+     * requests. */
+    struct draft_acceptance rank_acceptance[DRAFTS_MAX];
     struct draft_progress **progress; /* (n_seqs_max) of a step's chunks */
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
     int n_passes;                     /* of the draft model in guess_ns */

@@ -162,7 +162,7 @@ static void keep_logprobs(struct osp_engine *e, const struct step_plan *plan)
             keep_prompt_logprobs(e, chunk, sample);
         sample += chunk->n_prompt_logprobs;
         for (int k = 0; q != NULL && k < chunk->n_new; k++) {
-            struct token_logprob token_logprob = logprob_at(e, sample + k);
+            struct token_logprob token_logprob = logprob_at(e, sample + chunk->path[k]);
 
             token_logprobs_write(&request_of(q)->token_logprobs,
                                  q->n_tokens - chunk->n_new + k - q->n_prompt, &token_logprob);

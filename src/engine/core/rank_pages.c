@@ -12,6 +12,10 @@ enum osp_status page_move_run(struct model *m, const struct page_move *move, cha
         return model_page_read(m, move->group, move->from, host + (size_t)move->to * page_bytes);
     if (move->kind == MOVE_SWAP_IN)
         return model_page_write(m, move->group, move->to, host + (size_t)move->from * page_bytes);
+    if (move->kind == MOVE_SLOT)
+        return model_kv_move(
+            m, move->group,
+            &(struct kv_move){move->from, move->from_slot, move->to, move->to_slot});
     return model_page_copy(m, move->group, move->from, move->to);
 }
 
@@ -38,7 +42,7 @@ static bool is_valid(const struct rank_pages *p, const struct page_move *move)
                               : move->kind == MOVE_SWAP_IN ? move->from
                                                            : -1;
 
-    return move->from >= 0 && move->to >= 0 && (int)move->group >= 0 &&
+    return move->kind != MOVE_SLOT && move->from >= 0 && move->to >= 0 && (int)move->group >= 0 &&
            (int)move->group < N_PAGE_GROUPS && host_page < p->n_host[move->group];
 }
 

@@ -99,6 +99,7 @@ static enum osp_status alloc_lists(struct sched *s)
     }
     TRY(prefix_init(&s->prefix, s->pages, l->window_tokens,
                     pages_of_tokens(l->context_tokens_max)));
+    s->n_moves_max += N_PAGE_GROUPS * l->n_draft_rows_max; /* a step's accepted drafts */
     for (int i = 0; i < 2; i++) {
         TRY(mem_try_array(&s->plans[i].moves, (size_t)s->n_moves_max, sizeof *s->plan->moves,
                           "page moves"));
@@ -282,14 +283,28 @@ int sched_drafts_after_max(const struct sched *s, const struct step_chunk *chunk
     return min_int(min_int(n_left, DRAFTS_MAX), s->limits.n_draft_rows_max);
 }
 
-void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n)
+void sched_set_tree(struct sched *s, struct seq *q, const int32_t *drafts, const int8_t *parents,
+                    int n)
 {
     assert(n >= 0 && n <= sched_drafts_max(s, q));
     if (n == 0 && q->n_drafts == 0)
         return;
-    memcpy(q->drafts, drafts, (size_t)n * sizeof *drafts);
+    for (int i = 0; i < n; i++) {
+        assert(parents[i] >= -1 && parents[i] < i);
+        q->drafts[i] = drafts[i];
+        q->draft_parents[i] = parents[i];
+    }
     q->n_drafts = n;
     s->plan->is_valid = false;
+}
+
+void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n)
+{
+    int8_t parents[DRAFTS_MAX];
+
+    for (int i = 0; i < DRAFTS_MAX; i++)
+        parents[i] = (int8_t)(i - 1);
+    sched_set_tree(s, q, drafts, parents, n);
 }
 
 void sched_know_drafts(struct seq *q, const int32_t *drafts, int n)

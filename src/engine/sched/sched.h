@@ -24,13 +24,13 @@
 
 #include <stdbool.h>
 
+#include "engine/sched/draft_tree.h"
 #include "engine/sched/pages.h"
 #include "engine/sched/prefix_log.h"
 #include "engine/sched/sampling_state.h"
 #include "engine/sched/sched_clients.h"
 
 enum {
-    DRAFTS_MAX = 16,         /* draft tokens that a sequence can have verified in a step */
     SCHED_STOP_IDS_MAX = 24, /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
     SCHED_MESSAGE_END_IDS_MAX = 4,
     PREEMPTIONS_MAX = 3, /* preemptions of a sequence; then later sequences no longer preempt it */
@@ -144,6 +144,7 @@ struct seq {
     int n_rows;                   /* its rows in the planned step, without those of drafts */
     int n_draft_rows;             /* of its drafts, those that the planned step verifies */
     int32_t drafts[DRAFTS_MAX];   /* (n_drafts) after its last token: sched_set_drafts() */
+    int8_t draft_parents[DRAFTS_MAX]; /* (n_drafts): draft_tree.h */
     int n_drafts;
     int n_logprobs_done; /* has_prompt_logprobs: positions whose logits are reported or in flight */
     bool is_in_flight;   /* has rows in the step in flight */
@@ -177,7 +178,9 @@ struct step_chunk {
     int first, n_rows;
     bool is_sampled; /* a token is sampled from the last row, or from the last 1 + n_drafts */
     int n_drafts;
-    int n_new; /* once committed: tokens that the sequence got */
+    int n_new;                   /* once committed: tokens that the sequence got, */
+    int8_t path[1 + DRAFTS_MAX]; /* (n_new) and the sample of each, and its row: 0 is that of the
+                                  * last token, 1 + i of draft i */
     /* Rows whose logits give the log-probability of the prompt's next token: the last rows of the
      * chunk, before the row that is sampled. */
     int n_prompt_logprobs;
@@ -195,12 +198,14 @@ static inline int chunk_first_logprob(const struct step_chunk *p)
 }
 
 /* To be done in order before the step, even if it has no chunks. `to` and `from` are pages; a swap
- * has a place in host memory as one of them. */
-enum move_kind { MOVE_COPY, MOVE_SWAP_OUT, MOVE_SWAP_IN };
+ * has a place in host memory as one of them. MOVE_SLOT copies one slot, of an accepted draft that
+ * is not in place. */
+enum move_kind { MOVE_COPY, MOVE_SWAP_OUT, MOVE_SWAP_IN, MOVE_SLOT };
 struct page_move {
     enum move_kind kind;
     enum page_group group;
     int32_t from, to;
+    int32_t from_slot, to_slot; /* of MOVE_SLOT, else 0 */
 };
 
 struct step_plan {
@@ -314,6 +319,10 @@ void sched_abandon(struct sched *s);
  * token. q->is_constrained: its present mask must be that of all n samples after the first, too. A
  * step with drafts is planned only when no step is in flight. */
 void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n);
+/* The same for a tree of drafts: parents (n) as in draft_tree.h. Only on a device with
+ * runs_trees. */
+void sched_set_tree(struct sched *s, struct seq *q, const int32_t *drafts, const int8_t *parents,
+                    int n);
 /* The first n drafts of q, if it still has them: those set before may have been tokens < 0, for a
  * device that knows them (batch.h). To be called before the step with them is committed. */
 void sched_know_drafts(struct seq *q, const int32_t *drafts, int n);

@@ -14,6 +14,7 @@ int64_t sched_batch_bytes_max(const struct sched_limits *l)
         .n_seen = l->lists.n_seen,
         .n_biases = l->lists.n_biases,
         .n_mask_words = l->lists.n_mask_words,
+        .has_trees = l->n_draft_rows_max > 0,
     });
 }
 
@@ -27,6 +28,7 @@ struct filling {
     struct batch *batch;
     struct batch_counts lists;
     int32_t *tokens, *positions, *row_seq, *phases, *pages;
+    uint32_t *tree_masks; /* NULL: there are no trees */
     struct batch_seq *seqs;
     struct batch_sample *samples;
     int n_rows, n_seqs, n_samples, n_pages;
@@ -47,33 +49,52 @@ static struct filling filling_of(struct batch *b)
         .row_seq = writable(b, b->offset_row_seq),
         .phases = writable(b, b->offset_phases),
         .pages = writable(b, b->offset_pages),
+        .tree_masks = b->n_tree_masks > 0 ? writable(b, b->offset_tree_masks) : NULL,
         .seqs = writable(b, b->offset_seqs),
         .samples = writable(b, b->offset_samples),
     };
 }
 
-/* The token of the row at that position: known, a draft, or sampled by the step in flight. */
-static int32_t token_at(const struct step_chunk *chunk, int position)
+/* The draft of the chunk's row i; -1: it is another row. */
+static int draft_of(const struct step_chunk *chunk, int i)
+{
+    const int draft = i - (chunk->n_rows - chunk->n_drafts);
+
+    return draft >= 0 ? draft : -1;
+}
+
+/* The token of the chunk's row i: known, a draft, or sampled by the step in flight. */
+static int32_t token_at(const struct step_chunk *chunk, int i)
 {
     const struct seq *q = chunk->seq;
 
-    if (position < q->n_tokens)
-        return q->tokens[position];
-    return chunk->n_drafts > 0 ? q->drafts[position - q->n_tokens]
-                               : batch_token_sampled(q->pending_sample);
+    if (draft_of(chunk, i) >= 0)
+        return q->drafts[draft_of(chunk, i)];
+    return chunk->first + i < q->n_tokens ? q->tokens[chunk->first + i]
+                                          : batch_token_sampled(q->pending_sample);
+}
+
+static int position_at(const struct step_chunk *chunk, int i)
+{
+    const int draft = draft_of(chunk, i);
+
+    if (draft < 0)
+        return chunk->first + i;
+    return chunk->seq->n_tokens - 1 + draft_depth(chunk->seq->draft_parents, draft);
 }
 
 static void fill_rows(struct filling *f, const struct step_chunk *chunk)
 {
     for (int i = 0; i < chunk->n_rows; i++) {
-        int position = chunk->first + i;
-        int row = f->n_rows++;
+        const int position = position_at(chunk, i), row = f->n_rows++;
 
-        f->tokens[row] = token_at(chunk, position);
+        f->tokens[row] = token_at(chunk, i);
         f->positions[row] = position;
         f->row_seq[row] = f->n_seqs;
         f->phases[row] = position < chunk->seq->n_prompt && !f->has_decode_prompts ? PHASE_PREFILL
                                                                                    : PHASE_DECODE;
+        if (f->tree_masks != NULL)
+            f->tree_masks[row] = draft_mask(chunk->seq->draft_parents, draft_of(chunk, i));
     }
 }
 
@@ -83,26 +104,30 @@ static void count_lists(const struct step_chunk *chunk, struct batch_counts *cou
     const int n_generated = seq_n_known(q) - q->n_prompt;
 
     sampling_state_count(&q->lists, n_generated, counts);
-    for (int i = 1; i <= chunk->n_drafts; i++)
-        sampling_state_count_after(&q->lists, n_generated, i, counts);
+    for (int i = 0; i < chunk->n_drafts; i++)
+        sampling_state_count_after(&q->lists, n_generated, draft_depth(q->draft_parents, i),
+                                   counts);
 }
 
-/* The sample after the chunk's first `n` drafts, as if they were tokens of the answer. */
-static void fill_sample(struct filling *f, const struct step_chunk *chunk, int n)
+/* The sample after the chunk's draft `draft`, whose path counts as tokens of the answer; -1: after
+ * the last token. */
+static void fill_sample(struct filling *f, const struct step_chunk *chunk, int draft)
 {
     const struct seq *q = chunk->seq;
     const int n_generated = seq_n_known(q) - q->n_prompt;
     struct batch_sample *out = &f->samples[f->n_samples++];
+    int32_t path[DRAFTS_MAX];
+    const int n = draft_path(path, q->drafts, q->draft_parents, draft);
 
     *out = q->sampling_params;
-    out->row = f->n_rows - 1 - chunk->n_drafts + n;
+    out->row = f->n_rows - chunk->n_drafts + draft;
     out->position = (uint32_t)(seq_n_known(q) + n);
     if (n == 0)
         sampling_state_fill(&q->lists, n_generated, f->batch, out, &f->lists);
     else
         sampling_state_fill_after(&q->lists, n_generated,
-                                  (struct draft_list){q->drafts, n, out[-1].first_mask_word},
-                                  f->batch, out, &f->lists);
+                                  (struct draft_list){path, n, out[-1].first_mask_word}, f->batch,
+                                  out, &f->lists);
 }
 
 /* Samples at a prompt position, for the log-probability of the next prompt token. */
@@ -135,7 +160,7 @@ static void fill_chunk(struct filling *f, const struct step_chunk *chunk)
         fill_prompt_logprobs(f, chunk->seq, first_logprob + i,
                              seq->first_row + first_logprob + i - chunk->first);
     for (int i = 0; i <= chunk->n_drafts && chunk->is_sampled; i++)
-        fill_sample(f, chunk, i);
+        fill_sample(f, chunk, i - 1);
     f->n_seqs++;
 }
 
@@ -149,9 +174,14 @@ static struct batch *lay_out(const struct step_plan *plan, void *memory)
     struct batch *b;
     struct filling f;
 
-    for (int i = 0; i < plan->n_chunks; i++)
-        if (plan->chunks[i].is_sampled)
-            count_lists(&plan->chunks[i], &counts);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *chunk = &plan->chunks[i];
+
+        if (chunk->is_sampled)
+            count_lists(chunk, &counts);
+        counts.has_trees =
+            counts.has_trees || !draft_is_chain(chunk->seq->draft_parents, chunk->n_drafts);
+    }
     b = batch_init(memory, counts);
     f = filling_of(b);
     f.has_decode_prompts = plan->has_decode_prompts;

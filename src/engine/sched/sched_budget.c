@@ -241,7 +241,8 @@ static bool draft_lists_fit(const struct sched *s, const struct seq *q, int n_dr
     const struct batch_counts *max = &s->limits.lists;
     struct batch_counts with = *counts;
 
-    sampling_state_count_after(&q->lists, q->n_tokens - q->n_prompt, n_drafts, &with);
+    sampling_state_count_after(&q->lists, q->n_tokens - q->n_prompt,
+                               draft_depth(q->draft_parents, n_drafts - 1), &with);
     if (with.n_seen > max->n_seen || with.n_biases > max->n_biases)
         return false;
     *counts = with;

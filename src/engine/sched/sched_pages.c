@@ -64,8 +64,10 @@ static void swap_out(struct sched *s, struct seq *q)
             int32_t slot = pages_alloc(&s->host[g]);
 
             page_list_append(&q->host[g], slot);
-            plan_move(s, (struct page_move){MOVE_SWAP_OUT, (enum page_group)g,
-                                            q->pages[g].numbers[i], slot});
+            plan_move(s, (struct page_move){.kind = MOVE_SWAP_OUT,
+                                            .group = (enum page_group)g,
+                                            .from = q->pages[g].numbers[i],
+                                            .to = slot});
         }
     }
     q->is_swapped = true;
@@ -162,6 +164,22 @@ void pages_alloc_guesses(struct sched *s, struct seq *q)
         continue;
 }
 
+void pages_move_slot(struct sched *s, struct seq *q, int from, int to)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        const struct page_list *l = &q->pages[g];
+        const struct page_move move = {.kind = MOVE_SLOT,
+                                       .group = (enum page_group)g,
+                                       .from = page_list_at(l, from / PAGE_TOKENS),
+                                       .to = page_list_at(l, to / PAGE_TOKENS),
+                                       .from_slot = from % PAGE_TOKENS,
+                                       .to_slot = to % PAGE_TOKENS};
+
+        assert(move.from >= 0 && move.to >= 0);
+        plan_move(s, move);
+    }
+}
+
 void pages_roll_back(struct sched *s, struct seq *q)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++)
@@ -223,8 +241,10 @@ static void swap_in(struct sched *s, struct seq *q)
             bool taken = alloc_page(s, q, (enum page_group)g);
 
             assert(taken);
-            plan_move(s, (struct page_move){MOVE_SWAP_IN, (enum page_group)g, q->host[g].numbers[i],
-                                            q->pages[g].numbers[i]});
+            plan_move(s, (struct page_move){.kind = MOVE_SWAP_IN,
+                                            .group = (enum page_group)g,
+                                            .from = q->host[g].numbers[i],
+                                            .to = q->pages[g].numbers[i]});
         }
     }
     host_lists_drop(s, q);

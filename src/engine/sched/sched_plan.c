@@ -113,11 +113,11 @@ static void plan_chunks(struct sched *s, bool generating)
             plan_chunk(s, s->running[i]);
 }
 
-/* A plan that did not begin has assigned pages already, so that its moves are kept. */
+/* A plan that did not begin has assigned pages already, so that its moves are kept; so are those of
+ * drafts that were accepted since. */
 static void plan_clear(struct step_plan *p)
 {
-    *p = (struct step_plan){
-        .chunks = p->chunks, .moves = p->moves, .n_moves = p->has_begun ? 0 : p->n_moves};
+    *p = (struct step_plan){.chunks = p->chunks, .moves = p->moves, .n_moves = p->n_moves};
 }
 
 /* True when the plan was made ahead, and no sequence ended, left or came since. */

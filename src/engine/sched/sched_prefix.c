@@ -71,8 +71,10 @@ static bool copy_partial(struct sched *s, struct seq *q, const struct prefix_hit
     for (int g = 0; g < N_PAGE_GROUPS && taken; g++) {
         taken = alloc_page(s, q, (enum page_group)g);
         if (taken)
-            plan_move(s, (struct page_move){MOVE_COPY, (enum page_group)g, from[g],
-                                            q->pages[g].numbers[q->pages[g].n - 1]});
+            plan_move(s, (struct page_move){.kind = MOVE_COPY,
+                                            .group = (enum page_group)g,
+                                            .from = from[g],
+                                            .to = q->pages[g].numbers[q->pages[g].n - 1]});
     }
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         pages_unref(&s->pages[g], from[g]);

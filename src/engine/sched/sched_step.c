@@ -59,6 +59,7 @@ void sched_begin(struct sched *s)
     assert(s->in_flight == NULL);
     assert((plan->is_valid || plan->is_sent) && !plan->has_begun);
     plan->has_begun = true;
+    plan->n_moves = 0; /* done */
     s->prefill_ns = n_decode_rows(plan) > 0 ? 0 : s->prefill_ns + sched_predict_ns(s, plan);
     s->n_held = plan->n_prefill_rows > 0 ? 0 : s->n_held + plan->has_held;
     s->n_planned_ahead += plan->is_ahead;
@@ -116,28 +117,41 @@ static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t
         sched_end_seq(s, q, SEQ_END_LENGTH);
 }
 
-/* The row of the draft that q->tokens ends with has the bits of a decode row: it is stored. */
-static void accept_draft(struct sched *s, struct seq *q)
+/* The row of draft `i`, which q->tokens ends with, has the bits of a decode row: it is stored. In a
+ * tree it may be in another slot than its position, which it is copied to before the next step. */
+static void accept_draft(struct sched *s, struct seq *q, const struct step_chunk *chunk, int i)
 {
+    const int slot = chunk->first + 1 + i;
+
+    if (slot != q->n_stored)
+        pages_move_slot(s, q, slot, q->n_stored);
     q->n_stored++;
     s->n_accepted++;
     charge(q);
     pages_commit(s, q);
 }
 
-/* tokens: of the row before the drafts, and of each draft's row. Each counts if the draft before it
- * is the token that was sampled there, and the sequence goes on. */
+/* tokens: of the row of the last token, and of each draft's row. The first one counts. If a draft
+ * behind the last counted token's row equals it, that draft is accepted, and the token of its row
+ * counts next. */
 static void commit_tokens(struct sched *s, struct step_chunk *chunk, const int32_t *tokens,
                           uint64_t now_ns)
 {
     struct seq *q = chunk->seq;
     const int n_before = q->n_tokens;
+    int draft = -1; /* the last one that was accepted */
 
     for (int i = 0;; i++) {
-        commit_token(s, q, tokens[i], now_ns);
-        if (q->state == SEQ_ENDED || i == chunk->n_drafts || tokens[i] != q->drafts[i])
+        const int32_t token = tokens[1 + draft];
+
+        chunk->path[i] = (int8_t)(1 + draft);
+        commit_token(s, q, token, now_ns);
+        if (q->state == SEQ_ENDED)
             break;
-        accept_draft(s, q);
+        draft = draft_child(q->drafts, q->draft_parents, chunk->n_drafts, draft, token);
+        if (draft < 0)
+            break;
+        accept_draft(s, q, chunk, draft);
     }
     chunk->n_new = q->n_tokens - n_before;
     s->n_draft_rows += chunk->n_drafts;
