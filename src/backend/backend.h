@@ -10,6 +10,7 @@
 #include "backend/exchange.h"
 #include "backend/program.h"
 #include "backend/random_weights.h"
+#include "backend/row_copies.h"
 #include "base/probe.h"
 #include "base/status.h"
 
@@ -137,6 +138,8 @@ struct backend_ops {
     /* Within the device's memory. It takes effect before every later step and call; a failure may
      * be reported by one of these. */
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
+    /* Likewise, of many rows. Only for devices with runs_draft_heads. */
+    enum osp_status (*copy_rows)(struct backend *be, const struct row_copies *copies);
     /* Places a weight in the layout that the device's kernels read. The host tensor outlives the
      * backend, so a device that works in host memory may point to it. `host` may be a result of
      * an earlier pack() that was kept in a file. */

@@ -60,6 +60,16 @@ static enum osp_status cpu_move(struct backend *be, void *dst, const void *src, 
     return OSP_OK;
 }
 
+static enum osp_status cpu_copy_rows(struct backend *be, const struct row_copies *c)
+{
+    (void)be;
+    for (int i = 0; i < c->n; i++)
+        memcpy((char *)c->to + c->rows[i].to * c->row_bytes,
+               (const char *)c->from + c->rows[i].from * c->row_bytes,
+               (size_t)(c->rows[i].n * c->row_bytes));
+    return OSP_OK;
+}
+
 static enum osp_status cpu_pack(struct backend *be, struct tensor *out, const struct tensor *host)
 {
     enum osp_status st;
@@ -357,6 +367,7 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .write = cpu_move,
                                             .read = cpu_move,
                                             .copy = cpu_move,
+                                            .copy_rows = cpu_copy_rows,
                                             .pack = cpu_pack,
                                             .pack_bytes = cpu_pack_bytes,
                                             .kv_dtype = cpu_kv_dtype,

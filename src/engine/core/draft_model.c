@@ -9,9 +9,10 @@
 
 static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
 /* What a device that queues steps does for the head beside a step is waited for by nobody, so its
- * time is not measured while serving. COPY_NS, for the copy of a request's state, is an estimate;
- * with TAPS_NS, for the copies in the step, a step of one H200 took 9 us longer (measure_head). */
-static const double COPY_NS = 4e3, TAPS_NS = 10e3;
+ * time is not measured while serving. COPY_NS, for the kernel that copies the states of all requests,
+ * is an estimate; with TAPS_NS, for the copies in the step, a step of one H200 took 9 us longer
+ * (measure_head). */
+static const double COPY_NS = 5e3, TAPS_NS = 10e3;
 enum { FIRST_RUNS = 4 };
 
 /* The places of one request. */
@@ -42,6 +43,9 @@ struct draft_model {
     struct draft_segment *segments; /* (n_seqs_max), n_segments of them */
     int n_segments, n_rows, n_pages;
     int32_t *tokens; /* (n_seqs_max) */
+    /* States of a step that will wait, of all its requests: copied together. */
+    struct row_copy *kept; /* (n_seqs_max), n_kept of them */
+    int n_kept;
     struct open_pass open;
     uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
     uint64_t device_ns;                    /* likewise: of the passes that were read */
@@ -83,6 +87,7 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     TRY(mem_try_array(&d->places, n, sizeof *d->places, "states for a draft head"));
     TRY(mem_try_array(&d->segments, n, sizeof *d->segments, "rows of a draft head"));
     TRY(mem_try_array(&d->tokens, n, sizeof *d->tokens, "guesses of a draft head"));
+    TRY(mem_try_array(&d->kept, n, sizeof *d->kept, "states for a draft head"));
     TRY(mem_try_array(&d->open.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
     TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
     *out = d;
@@ -99,6 +104,7 @@ void draft_model_free(struct draft_model *d)
     free(d->places);
     free(d->segments);
     free(d->tokens);
+    free(d->kept);
     free(d->open.at);
     free(d->batch_memory);
     free(d);
@@ -307,6 +313,29 @@ out:
     return st;
 }
 
+static enum osp_status copy_kept(struct draft_model *d)
+{
+    enum osp_status st = OSP_OK;
+
+    if (d->n_kept > 0)
+        TRY(model_draft_keep(d->model, d->kept, d->n_kept));
+out:
+    d->n_kept = 0;
+    return st;
+}
+
+/* Rows of the step go to places, before the next step replaces them: copy_kept(). */
+static enum osp_status keep(struct draft_model *d, int step_row, int n_rows, int place)
+{
+    enum osp_status st = OSP_OK;
+
+    if (d->n_kept == d->n_seqs_max)
+        TRY(copy_kept(d));
+    d->kept[d->n_kept++] = (struct row_copy){.to = place, .from = step_row, .n = n_rows};
+out:
+    return st;
+}
+
 /* The head gets all states; the last one waits, too, for the next guess. Two segments of a sequence
  * cannot be in one batch, so the first is run before. */
 static enum osp_status store(struct draft_model *d, struct draft_progress *p,
@@ -320,7 +349,7 @@ static enum osp_status store(struct draft_model *d, struct draft_progress *p,
         TRY(run_collected(d));
     }
     TRY(collect_step(d, *s, step_row, n));
-    TRY(model_draft_keep(d->model, step_row + n - 1, 1, first_place(p)));
+    TRY(keep(d, step_row + n - 1, 1, first_place(p)));
     p->n_stored = end;
     p->first_kept = end - 1;
     p->n_kept = 1;
@@ -389,7 +418,7 @@ static enum osp_status follow(struct draft_model *d, const struct step_chunk *ch
     begin_at(p, chunk->first);
     if (is_store_due(d, p, chunk->seq, p->n_kept + n, end))
         return store(d, p, &s, seq->first_row, n);
-    TRY(model_draft_keep(d->model, seq->first_row, n, first_place(p) + p->n_kept));
+    TRY(keep(d, seq->first_row, n, first_place(p) + p->n_kept));
     p->n_kept += n;
 out:
     return st;
@@ -409,22 +438,22 @@ enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan
                                    double *queued_ns)
 {
     const struct batch *b = plan->batch;
-    int n_followed = 0;
     enum osp_status st = OSP_OK;
 
     d->is_queued = is_sent;
     touch_all(d, plan, progress);
     for (int i = 0; i < plan->n_chunks; i++) {
         assert(!is_sent || progress[i] == NULL || progress[i]->is_kept_ahead);
-        n_followed += progress[i] != NULL;
         if (progress[i] != NULL)
             TRY(follow(d, &plan->chunks[i], b, &BATCH_SEQS(b)[i], progress[i]));
     }
     *queued_ns = is_sent ? d->n_segments * d->pass_ns[0] : 0;
     if (d->is_pipelined)
-        *queued_ns += TAPS_NS + n_followed * COPY_NS;
+        *queued_ns += TAPS_NS + COPY_NS;
+    TRY(copy_kept(d));
     TRY(run_collected(d));
 out:
+    d->n_kept = 0;
     d->n_steps++;
     d->is_queued = false;
     if (st != OSP_OK)
@@ -464,11 +493,12 @@ enum osp_status draft_model_keep_ahead(struct draft_model *d, const struct step_
             continue;
         find_places(d, p);
         begin_at(p, plan->chunks[i].first);
-        TRY(model_draft_keep(d->model, BATCH_SEQS(plan->batch)[i].first_row, 1,
-                             first_place(p) + p->n_kept));
+        TRY(keep(d, BATCH_SEQS(plan->batch)[i].first_row, 1, first_place(p) + p->n_kept));
         p->is_kept_ahead = true;
     }
+    TRY(copy_kept(d));
 out:
+    d->n_kept = 0;
     return st;
 }
 
