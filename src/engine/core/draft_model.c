@@ -9,9 +9,9 @@
 
 static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
 /* What a device that queues steps does for the head beside a step is waited for by nobody, so its
- * time is not measured while serving. COPY_NS, for the kernel that copies the states of all requests,
- * is an estimate; with TAPS_NS, for the copies in the step, a step of one H200 took 9 us longer
- * (measure_head). */
+ * time is not measured while serving. COPY_NS, for the kernel that copies the states of all
+ * requests, is an estimate; with TAPS_NS, for the copies in the step, a step of one H200 took 9 us
+ * longer (measure_head). */
 static const double COPY_NS = 5e3, TAPS_NS = 10e3;
 enum { FIRST_RUNS = 4 };
 
