@@ -237,8 +237,8 @@ static bool is_steady(struct draft_control *c, const struct draft_step *step)
     return !c->is_behind_prefill && c->n_plain >= PLAIN_STEPS;
 }
 
-/* What following gains, and the tokens for which it does, without prompts: these are followed in the
- * step behind them. */
+/* What following gains, and the tokens for which it does, without prompts: these are followed in
+ * the step behind them. */
 static void note_gain(struct draft_control *c, const struct draft_step *step, double gain_ns)
 {
     const double of_mean = 1.0 / (c->n_gains + 1);
