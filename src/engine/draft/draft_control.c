@@ -2,9 +2,6 @@
 
 #include <stddef.h>
 
-static const double NEWEST_WEIGHT = 0.125; /* of a new sample in the mean of a class */
-static const double OUTLIER_FACTOR =
-    1.5; /* more than the mean times this is something else's time */
 static const double BALANCE_STEPS_MAX = 8; /* steps without drafts that earlier gains may pay for */
 static const double HEAD_NS_MAX = 1e8;     /* that gains of the head may pay for later */
 static const int64_t STEPS_KNOWN = 4096; /* a class not measured for so many steps is tried again */
@@ -46,79 +43,15 @@ enum {
     GAIN_STEPS = 32         /* of followed requests, after which their gain is known */
 };
 
-static int class_of(int n_rows)
-{
-    int i = 6;
-
-    if (n_rows <= DRAFT_COST_ROWS)
-        return n_rows - 1;
-    while (n_rows >> (i + 1) > 0)
-        i++;
-    i = DRAFT_COST_ROWS + (i - 6) * 4 + (n_rows >> (i - 2)) % 4;
-    return i < DRAFT_COST_CLASSES ? i : DRAFT_COST_CLASSES - 1;
-}
-
-/* The first step of a class may build a graph, or touch memory for the first time. */
-static bool is_measured(const struct step_cost *cost)
-{
-    return cost->n > 1;
-}
-
 double draft_control_cost_ns(const struct draft_control *c, int n_rows)
 {
-    const struct step_cost *low = NULL, *high = NULL;
-    const int class = class_of(n_rows);
-
-    for (int i = class; i >= 0 && low == NULL; i--)
-        if (is_measured(&c->costs[i]))
-            low = &c->costs[i];
-    for (int i = class; i < DRAFT_COST_CLASSES && high == NULL; i++)
-        if (is_measured(&c->costs[i]))
-            high = &c->costs[i];
-    if (low == NULL || high == NULL)
-        return 0;
-    if (low == high || high->rows <= low->rows)
-        return low->ns;
-    return low->ns + (high->ns - low->ns) * (n_rows - low->rows) / (high->rows - low->rows);
-}
-
-static void add_cost(struct draft_control *c, int n_rows, double ns)
-{
-    struct step_cost *cost = &c->costs[class_of(n_rows)];
-    const double of_mean = cost->n <= 1 ? 1 : 1.0 / (double)cost->n;
-    const double weight = of_mean > NEWEST_WEIGHT ? of_mean : NEWEST_WEIGHT;
-
-    if (cost->n > 1 && ns > OUTLIER_FACTOR * cost->ns)
-        ns = OUTLIER_FACTOR * cost->ns;
-    cost->ns += weight * (ns - cost->ns);
-    cost->rows += weight * (n_rows - cost->rows);
-    cost->n++;
-    cost->last_step = c->n_steps;
-}
-
-/* The time of a number of rows that was not measured: between others, in proportion; beyond them,
- * as a row more costs less than the one before it, or as much, an upper or a hopeful estimate. */
-static double estimate_ns(const struct draft_control *c, int n_seqs, int n_rows, bool is_upper)
-{
-    const double base_ns = c->costs[class_of(n_seqs)].ns;
-    int r = n_rows;
-
-    while (r > n_seqs && !is_measured(&c->costs[class_of(r)]))
-        r--;
-    if (draft_control_cost_ns(c, n_rows) > 0)
-        return draft_control_cost_ns(c, n_rows);
-    if (r == n_seqs)
-        return is_upper ? base_ns * n_rows / n_seqs : base_ns;
-    return base_ns + (c->costs[class_of(r)].ns - base_ns) / (r - n_seqs) *
-                         (n_rows - n_seqs - (is_upper ? 0 : 1 - TRY_COST_SHARE));
+    return step_costs_ns(&c->costs, n_rows);
 }
 
 /* What a step without drafts takes; known once such a step was measured. */
 static double baseline_ns(const struct draft_control *c, int n_seqs)
 {
-    const struct step_cost *cost = &c->costs[class_of(n_seqs)];
-
-    return is_measured(cost) ? cost->ns : 0;
+    return step_costs_measured_ns(&c->costs, n_seqs);
 }
 
 /* A chain of passes counts as what such chains take: one may build graphs, or have waited. */
@@ -133,12 +66,12 @@ static double fair_guess_ns(struct draft_control *c, const struct draft_step *st
         return step->guess_ns;
     if (g->n < FIRST_GUESSES && fair_ns > first_ns)
         fair_ns = first_ns;
-    if (g->n >= FIRST_GUESSES && fair_ns > OUTLIER_FACTOR * g->pass_ns)
-        fair_ns = OUTLIER_FACTOR * g->pass_ns;
+    if (g->n >= FIRST_GUESSES && fair_ns > COST_OUTLIER_FACTOR * g->pass_ns)
+        fair_ns = COST_OUTLIER_FACTOR * g->pass_ns;
     if (g->n < FIRST_GUESSES)
         g->pass_ns = pass_ns; /* the last of the first ones */
     else
-        g->pass_ns += NEWEST_WEIGHT * (fair_ns - g->pass_ns);
+        g->pass_ns += COST_NEWEST_WEIGHT * (fair_ns - g->pass_ns);
     g->n++;
     return fair_ns * step->n_passes;
 }
@@ -151,9 +84,10 @@ static double gain_of(struct draft_control *c, const struct draft_step *step)
     const int n_rows = step->n_seqs + step->n_draft_rows;
     const double base_ns = baseline_ns(c, step->n_seqs);
     const double most_ns = base_ns * n_rows / step->n_seqs;
-    const struct step_cost *cost = &c->costs[class_of(n_rows)];
+    const struct step_cost *cost = &c->costs.of[step_costs_class(n_rows)];
+    const double measured_ns = step_costs_measured_ns(&c->costs, n_rows);
     const double likely_ns =
-        is_measured(cost) ? cost->ns : estimate_ns(c, step->n_seqs, n_rows, true);
+        measured_ns > 0 ? measured_ns : step_costs_estimate_ns(&c->costs, step->n_seqs, n_rows, 1);
     const double mean_ns = cost->n > 0 && cost->ns < likely_ns ? cost->ns : likely_ns;
     const double ns = mean_ns < most_ns ? mean_ns : most_ns;
 
@@ -163,7 +97,7 @@ static double gain_of(struct draft_control *c, const struct draft_step *step)
 /* What following takes beyond the times that were reported. */
 static double excess_ns(const struct draft_control *c, int n_seqs)
 {
-    const double ns = c->follow_excess_ns[class_of(n_seqs)];
+    const double ns = c->follow_excess_ns[step_costs_class(n_seqs)];
 
     return ns > 0 ? ns : 0;
 }
@@ -180,7 +114,7 @@ static double own_ns(const struct draft_control *c, const struct draft_step *ste
 /* Compares a plain step whose requests are followed with those before that were not. */
 static void note_following(struct draft_control *c, const struct draft_step *step)
 {
-    const int class = class_of(step->n_seqs);
+    const int class = step_costs_class(step->n_seqs);
     const double base_ns = baseline_ns(c, step->n_seqs);
     double ns = step->ns;
 
@@ -192,8 +126,8 @@ static void note_following(struct draft_control *c, const struct draft_step *ste
     }
     if (c->clean_step[class] == 0 || c->n_steps - c->clean_step[class] > CLEAN_STEPS)
         return;
-    if (ns > OUTLIER_FACTOR * (base_ns + step->other_ns))
-        ns = OUTLIER_FACTOR * (base_ns + step->other_ns);
+    if (ns > COST_OUTLIER_FACTOR * (base_ns + step->other_ns))
+        ns = COST_OUTLIER_FACTOR * (base_ns + step->other_ns);
     c->follow_excess_ns[class] +=
         EXCESS_WEIGHT * (ns - step->other_ns - base_ns - c->follow_excess_ns[class]);
 }
@@ -258,7 +192,7 @@ void draft_control_step(struct draft_control *c, const struct draft_step *step)
     c->n_steps++;
     if (is_steady(c, step)) {
         note_following(c, step);
-        add_cost(c, step->n_seqs + step->n_draft_rows, own_ns(c, step));
+        step_costs_add(&c->costs, step->n_seqs + step->n_draft_rows, own_ns(c, step), c->n_steps);
     }
     c->base_ns = baseline_ns(c, step->n_seqs);
     give_credit(c, baseline_ns(c, step->n_seqs));
@@ -341,40 +275,6 @@ bool draft_control_begins_following(struct draft_control *c, int n_rows, int n_t
 
 /* ---- the choice ---- */
 
-/* The candidate whose next draft is the likeliest; NULL: none has another one. */
-static struct draft_candidate *likeliest(struct draft_candidate *list, const double *next, int n)
-{
-    struct draft_candidate *best = NULL;
-
-    for (int i = 0; i < n; i++)
-        if (list[i].n < list[i].n_max && next[i] >= PROBABILITY_MIN &&
-            (best == NULL || next[i] > next[best - list]))
-            best = &list[i];
-    return best;
-}
-
-enum { CANDIDATES_MAX = 256 };
-
-/* The best number of rows so far, and the tokens a nanosecond that it gives. */
-struct choice {
-    int n_rows;
-    double rate;
-};
-
-static bool is_known(const struct draft_control *c, int n_rows)
-{
-    const struct step_cost *cost = &c->costs[class_of(n_rows)];
-
-    return is_measured(cost) && c->n_steps - cost->last_step < STEPS_KNOWN;
-}
-
-/* Whether a number of rows that is not known may be better than the choice so far. */
-static bool may_be_better(const struct draft_control *c, int n_seqs, int n_rows, double n_tokens,
-                          double guess_ns, const struct choice *best)
-{
-    return n_tokens / (estimate_ns(c, n_seqs, n_rows, false) + guess_ns) > best->rate;
-}
-
 static double bonus_of(const struct draft_control *c, double base_ns)
 {
     const double share = c->balance_ns / (OPTIMISM_STEPS * base_ns);
@@ -390,6 +290,99 @@ static double hope(double acceptance, double bonus)
            : p < HOPE_MAX          ? p
            : acceptance > HOPE_MAX ? acceptance
                                    : HOPE_MAX;
+}
+
+enum { CANDIDATES_MAX = 256 };
+
+/* Candidates in the order of the probability that their next draft counts: a heap, whose first
+ * element is the likeliest one, of equal ones the first. */
+struct candidate_heap {
+    struct draft_candidate *list;
+    double next[CANDIDATES_MAX]; /* by candidate; 0: it has no other draft */
+    uint8_t at[CANDIDATES_MAX];  /* the heap, of candidates */
+    int n;
+};
+
+static bool is_before(const struct candidate_heap *h, int a, int b)
+{
+    const int i = h->at[a], j = h->at[b];
+
+    return h->next[i] > h->next[j] || (h->next[i] == h->next[j] && i < j);
+}
+
+static void sift_down(struct candidate_heap *h, int at)
+{
+    for (int child = 2 * at + 1; child < h->n; child = 2 * at + 1) {
+        const uint8_t candidate = h->at[at];
+
+        if (child + 1 < h->n && is_before(h, child + 1, child))
+            child++;
+        if (!is_before(h, child, at))
+            return;
+        h->at[at] = h->at[child];
+        h->at[child] = candidate;
+        at = child;
+    }
+}
+
+static void set_next(struct candidate_heap *h, int i, double probability)
+{
+    const bool has_next = h->list[i].n < h->list[i].n_max && probability >= PROBABILITY_MIN;
+
+    h->next[i] = has_next ? probability : 0;
+}
+
+/* Candidates without drafts yet. */
+static void heap_begin(struct candidate_heap *h, struct draft_candidate *list, int n, double bonus)
+{
+    h->list = list;
+    h->n = n;
+    for (int i = 0; i < n; i++) {
+        list[i].n = 0;
+        h->at[i] = (uint8_t)i;
+        set_next(h, i, hope(list[i].acceptance, bonus));
+    }
+    for (int i = n / 2; i-- > 0;)
+        sift_down(h, i);
+}
+
+/* The candidate whose next draft is the likeliest; NULL: none has another one. */
+static struct draft_candidate *heap_first(const struct candidate_heap *h)
+{
+    return h->next[h->at[0]] > 0 ? &h->list[h->at[0]] : NULL;
+}
+
+/* Gives the first candidate its next draft. Returns the probability that it counts. */
+static double heap_take(struct candidate_heap *h, double bonus)
+{
+    const int i = h->at[0];
+    const double probability = h->next[i];
+
+    h->list[i].n++;
+    set_next(h, i, probability * hope(h->list[i].acceptance, bonus));
+    sift_down(h, 0);
+    return probability;
+}
+
+/* The best number of rows so far, and the tokens a nanosecond that it gives. */
+struct choice {
+    int n_rows;
+    double rate;
+};
+
+static bool is_known(const struct draft_control *c, int n_rows)
+{
+    return step_costs_measured_ns(&c->costs, n_rows) > 0 &&
+           c->n_steps - c->costs.of[step_costs_class(n_rows)].last_step < STEPS_KNOWN;
+}
+
+/* Whether a number of rows that is not known may be better than the choice so far. */
+static bool may_be_better(const struct draft_control *c, int n_seqs, int n_rows, double n_tokens,
+                          double guess_ns, const struct choice *best)
+{
+    return n_tokens /
+               (step_costs_estimate_ns(&c->costs, n_seqs, n_rows, TRY_COST_SHARE) + guess_ns) >
+           best->rate;
 }
 
 /* What a step may lose if all its drafts are wrong. */
@@ -418,25 +411,21 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
     const double base_ns = baseline_ns(c, n_seqs);
     const double risk_ns = risk_of(c, base_ns);
     const double bonus = bonus_of(c, base_ns);
-    double next[CANDIDATES_MAX], n_tokens = n_seqs, guess_ns = 0;
+    double n_tokens = n_seqs, guess_ns = 0;
+    struct candidate_heap heap;
 
-    for (int i = 0; i < n; i++) {
-        list[i].n = 0;
-        next[i] = hope(list[i].acceptance, bonus);
-    }
+    heap_begin(&heap, list, n, bonus);
     *out = (struct choice){0, CHOICE_GAIN_MIN * n_seqs / base_ns};
     for (int r = 1; r <= n_rows_max; r++) {
-        struct draft_candidate *best = likeliest(list, next, n);
+        const struct draft_candidate *best = heap_first(&heap);
         const double cost_ns = draft_control_cost_ns(c, n_seqs + r);
 
         if (best == NULL)
             return;
         guess_ns += best->n == 0 ? best->first_ns : best->next_ns;
-        if (estimate_ns(c, n_seqs, n_seqs + r, true) + guess_ns - base_ns > risk_ns)
+        if (step_costs_estimate_ns(&c->costs, n_seqs, n_seqs + r, 1) + guess_ns - base_ns > risk_ns)
             return;
-        n_tokens += next[best - list];
-        next[best - list] *= hope(best->acceptance, bonus);
-        best->n++;
+        n_tokens += heap_take(&heap, bonus);
         if (!is_known(c, n_seqs + r) && n_tokens >= n_seqs * (1 + TRY_GAIN_MIN) &&
             may_be_better(c, n_seqs, n_seqs + r, n_tokens, guess_ns, out)) {
             *out = (struct choice){r, 0};
@@ -450,18 +439,11 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
 /* Drafts beyond the first n_rows are taken back, the last one first. */
 static void keep_first(struct draft_candidate *list, int n, int n_rows, double bonus)
 {
-    double next[CANDIDATES_MAX];
+    struct candidate_heap heap;
 
-    for (int i = 0; i < n; i++) {
-        list[i].n = 0;
-        next[i] = hope(list[i].acceptance, bonus);
-    }
-    for (int r = 0; r < n_rows; r++) {
-        struct draft_candidate *best = likeliest(list, next, n);
-
-        next[best - list] *= hope(best->acceptance, bonus);
-        best->n++;
-    }
+    heap_begin(&heap, list, n, bonus);
+    for (int r = 0; r < n_rows; r++)
+        (void)heap_take(&heap, bonus);
 }
 
 /* Drafts that are expected to gain little are compared with steps without the more often. */

@@ -28,19 +28,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-    DRAFT_COST_ROWS = 64,    /* each number of rows up to this one has a mean of its own; */
-    DRAFT_COST_CLASSES = 112 /* beyond it, four of each power of two */
-};
+#include "engine/draft/step_costs.h"
 
 #define DRAFT_LOSS_SHARE   0.01
 #define DRAFT_FOLLOW_SHARE 0.005
-
-/* The mean time of the steps of a class. */
-struct step_cost {
-    double ns, rows;
-    int64_t n, last_step;
-};
 
 /* The mean time of a draft model's passes, and how many chains of them were timed. */
 struct guess_cost {
@@ -49,12 +40,12 @@ struct guess_cost {
 };
 
 struct draft_control {
-    struct step_cost costs[DRAFT_COST_CLASSES];
+    struct step_costs costs;
     struct guess_cost guess;
     /* Of plain steps: the last one without followed requests, and what following took beyond the
      * times that were reported. */
-    int64_t clean_step[DRAFT_COST_CLASSES];
-    double follow_excess_ns[DRAFT_COST_CLASSES];
+    int64_t clean_step[STEP_COST_CLASSES];
+    double follow_excess_ns[STEP_COST_CLASSES];
     bool is_begun; /* the first credit was given */
     int n_follows; /* that took much of a step, as the first ones may */
     double balance_ns;
