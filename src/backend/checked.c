@@ -434,6 +434,15 @@ static enum osp_status checked_kv_move(struct backend *be, const struct tensor *
     return checked(be)->ops->kv_move(checked(be)->be, kv, move);
 }
 
+static enum osp_status checked_copy_rows(struct backend *be, const struct row_copies *c)
+{
+    assert(c->n > 0 && c->n <= ROW_COPIES_MAX && c->row_bytes > 0 &&
+           c->row_bytes % ROW_COPY_UNIT == 0);
+    for (int i = 0; i < c->n; i++)
+        assert(c->rows[i].to >= 0 && c->rows[i].from >= 0 && c->rows[i].n > 0);
+    return checked(be)->ops->copy_rows(checked(be)->be, c);
+}
+
 static enum osp_status checked_pack(struct backend *be, struct tensor *out,
                                     const struct tensor *host)
 {
@@ -687,6 +696,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .read = checked_read,                                                     \
                          .copy = checked_copy,                                                     \
                          .kv_move = checked_kv_move,                                               \
+                         .copy_rows = checked_copy_rows,                                           \
                          .pack = checked_pack,                                                     \
                          .fill_random = checked_fill_random,                                       \
                          .pack_bytes = checked_pack_bytes,                                         \

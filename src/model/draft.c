@@ -360,11 +360,25 @@ static const struct tensor *input_of(const struct draft *d)
     return d->source.weights.fc.data != NULL ? &d->act.taps : &d->act.f;
 }
 
-enum osp_status model_draft_keep(struct model *m, int step_row, int n_rows, int place)
+enum osp_status model_draft_keep(struct model *m, const struct row_copy *rows, int n)
 {
-    const struct draft_activations *a = &m->draft.act;
+    const struct tensor *to = &m->draft.act.kept, *from = &m->draft.act.step_taps;
+    struct row_copies c = {.to = to->data,
+                           .from = from->data,
+                           .row_bytes = (int64_t)from->dim[1] * (int64_t)sizeof(float)};
+    enum osp_status st = OSP_OK;
 
-    return copy_rows(m, &a->kept, place, &a->step_taps, step_row, n_rows);
+    assert(to->dim[1] == from->dim[1]);
+    for (int first = 0; first < n; first += c.n) {
+        c.n = n - first < ROW_COPIES_MAX ? n - first : (int)ROW_COPIES_MAX;
+        memcpy(c.rows, rows + first, (size_t)c.n * sizeof *rows);
+        for (int i = 0; i < c.n; i++)
+            assert(c.rows[i].to + c.rows[i].n <= to->dim[0] &&
+                   c.rows[i].from + c.rows[i].n <= from->dim[0]);
+        TRY(m->ops->copy_rows(m->be, &c));
+    }
+out:
+    return st;
 }
 
 enum osp_status model_draft_keep_move(struct model *m, int from, int to)

@@ -436,6 +436,18 @@ static enum osp_status sim_kv_move(struct backend *be, const struct tensor *kv,
     return OSP_OK;
 }
 
+static enum osp_status sim_copy_rows(struct backend *be, const struct row_copies *c)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < c->n; i++)
+        TRY(sim_copy(be, (char *)c->to + c->rows[i].to * c->row_bytes,
+                     (const char *)c->from + c->rows[i].from * c->row_bytes,
+                     (size_t)(c->rows[i].n * c->row_bytes)));
+out:
+    return st;
+}
+
 static void sim_info(const struct backend *be, struct device_info *out)
 {
     (void)be;
@@ -460,6 +472,7 @@ static const struct backend_ops sim_ops = {.name = "sim",
                                            .copy = sim_copy,
                                            .runs_trees = true,
                                            .kv_move = sim_kv_move,
+                                           .copy_rows = sim_copy_rows,
                                            .run = sim_run,
                                            .step_wait = sim_step_wait,
                                            .sampled = sim_sampled,

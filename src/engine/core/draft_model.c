@@ -9,9 +9,10 @@
 
 static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
 /* What a device that queues steps does for the head beside a step is waited for by nobody, so its
- * time is not measured while serving. COPY_NS, for the copy of a request's state, is an estimate;
- * with TAPS_NS, for the copies in the step, a step of one H200 took 9 us longer (measure_head). */
-static const double COPY_NS = 4e3, TAPS_NS = 10e3;
+ * time is not measured while serving. COPY_NS, for the kernel that copies the states of all
+ * requests, is an estimate; with TAPS_NS, for the copies in the step, a step of one H200 took 9 us
+ * longer (measure_head). */
+static const double COPY_NS = 5e3, TAPS_NS = 10e3;
 enum { FIRST_RUNS = 4 };
 
 static_assert((int)BATCH_DRAFTS_MAX == (int)DRAFTS_MAX, "a batch has the drafts of any step");
@@ -44,6 +45,7 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     d->n_samples_max = counts.n_samples;
     TRY(mem_try_array(&d->candidates, (size_t)counts.n_samples,
                       DRAFT_CANDIDATES_MAX * sizeof *d->candidates, "guesses of a draft head"));
+    TRY(mem_try_array(&d->kept, n, sizeof *d->kept, "states for a draft head"));
     TRY(mem_try_array(&d->chain.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
     TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
     *out = d;
@@ -61,6 +63,7 @@ void draft_model_free(struct draft_model *d)
     free(d->segments);
     free(d->tokens);
     free(d->candidates);
+    free(d->kept);
     free(d->chain.at);
     free(d->batch_memory);
     free(d);
@@ -257,18 +260,6 @@ static int n_adjacent(const struct step_rows *r, int i, int n)
     return k;
 }
 
-static enum osp_status keep_rows(struct draft_model *d, const struct step_rows *r, int n, int place)
-{
-    enum osp_status st = OSP_OK;
-
-    for (int i = 0, k; i < n; i += k) {
-        k = n_adjacent(r, i, n);
-        TRY(model_draft_keep(d->model, step_row(r, i), k, place + i));
-    }
-out:
-    return st;
-}
-
 /* Rows [i, end) become rows of the head's batch, from `row` on. */
 static enum osp_status take_rows(struct draft_model *d, const struct step_rows *r, int i, int end,
                                  int row)
@@ -340,6 +331,41 @@ out:
     return st;
 }
 
+static enum osp_status copy_kept(struct draft_model *d)
+{
+    enum osp_status st = OSP_OK;
+
+    if (d->n_kept > 0)
+        TRY(model_draft_keep(d->model, d->kept, d->n_kept));
+out:
+    d->n_kept = 0;
+    return st;
+}
+
+/* Rows of the step go to places, before the next step replaces them: copy_kept(). */
+static enum osp_status keep(struct draft_model *d, int step_row, int n_rows, int place)
+{
+    enum osp_status st = OSP_OK;
+
+    if (d->n_kept == d->n_seqs_max)
+        TRY(copy_kept(d));
+    d->kept[d->n_kept++] = (struct row_copy){.to = place, .from = step_row, .n = n_rows};
+out:
+    return st;
+}
+
+static enum osp_status keep_rows(struct draft_model *d, const struct step_rows *r, int n, int place)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0, k; i < n; i += k) {
+        k = n_adjacent(r, i, n);
+        TRY(keep(d, step_row(r, i), k, place + i));
+    }
+out:
+    return st;
+}
+
 /* The head gets all states; the last one waits, too, for the next guess. Two segments of a sequence
  * cannot be in one batch, so the first is run before. */
 static enum osp_status store(struct draft_model *d, struct draft_progress *p,
@@ -353,7 +379,7 @@ static enum osp_status store(struct draft_model *d, struct draft_progress *p,
         TRY(run_collected(d));
     }
     TRY(collect_step(d, *s, rows, n));
-    TRY(model_draft_keep(d->model, step_row(rows, n - 1), 1, first_place(p)));
+    TRY(keep(d, step_row(rows, n - 1), 1, first_place(p)));
     p->n_stored = end;
     p->first_kept = end - 1;
     p->n_kept = 1;
@@ -453,22 +479,22 @@ enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan
                                    double *queued_ns)
 {
     const struct batch *b = plan->batch;
-    int n_followed = 0;
     enum osp_status st = OSP_OK;
 
     d->is_queued = is_sent;
     touch_all(d, plan, progress);
     for (int i = 0; i < plan->n_chunks; i++) {
         assert(!is_sent || progress[i] == NULL || progress[i]->is_kept_ahead);
-        n_followed += progress[i] != NULL;
         if (progress[i] != NULL)
             TRY(follow(d, &plan->chunks[i], b, &BATCH_SEQS(b)[i], progress[i]));
     }
     *queued_ns = is_sent ? d->n_segments * d->pass_ns[0] : 0;
     if (d->is_pipelined)
-        *queued_ns += TAPS_NS + n_followed * COPY_NS;
+        *queued_ns += TAPS_NS + COPY_NS;
+    TRY(copy_kept(d));
     TRY(run_collected(d));
 out:
+    d->n_kept = 0;
     d->n_steps++;
     d->is_queued = false;
     if (st != OSP_OK)
@@ -508,11 +534,12 @@ enum osp_status draft_model_keep_ahead(struct draft_model *d, const struct step_
             continue;
         find_places(d, p);
         begin_at(p, plan->chunks[i].first);
-        TRY(model_draft_keep(d->model, BATCH_SEQS(plan->batch)[i].first_row, 1,
-                             first_place(p) + p->n_kept));
+        TRY(keep(d, BATCH_SEQS(plan->batch)[i].first_row, 1, first_place(p) + p->n_kept));
         p->is_kept_ahead = true;
     }
+    TRY(copy_kept(d));
 out:
+    d->n_kept = 0;
     return st;
 }
 

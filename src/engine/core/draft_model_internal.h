@@ -38,6 +38,9 @@ struct draft_model {
     int n_samples_max;   /* of a pass that guesses trees */
     int32_t *candidates; /* (n_samples_max, DRAFT_CANDIDATES_MAX) of its samples */
     int n_candidates;    /* of the samples of the next batch */
+    /* States of a step that will wait, of all its requests: copied together. */
+    struct row_copy *kept; /* (n_seqs_max), n_kept of them */
+    int n_kept;
     struct chain chain;
     uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
     uint64_t device_ns;                    /* likewise: of the passes that were read */
