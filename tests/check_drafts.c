@@ -467,8 +467,9 @@ int main(int argc, char **argv)
     free_answers(want, n);
     osp_model_close(model);
     if (is_queued)
-        printf("%" PRId64 " steps run behind another one, %" PRId64 " tokens filled in\n",
-               queued.n_ahead, queued.n_unknown);
+        printf("%" PRId64 " steps run behind another one, %" PRId64 " tokens filled in, %" PRId64
+               " passes of the head behind a step whose drafts were not counted\n",
+               queued.n_ahead, queued.n_unknown, queued.n_behind);
     printf("check_drafts: %s\n", n_failed == 0 ? "0 differences" : "FAILED");
     return n_failed > 0;
 }

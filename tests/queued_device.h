@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/accept.h"
 #include "backend/backend.h"
+#include "backend/batch_check.h"
 #include "engine/core/model_api.h"
 #include "model/model.h"
 
@@ -30,6 +32,9 @@ static struct {
     uint64_t ticket, waited; /* of the last run and the last wait */
     int64_t n_ahead,
         n_unknown; /* steps run before an earlier one was waited for; tokens filled in */
+    int64_t
+        n_idle; /* steps run when all before had been waited for: the device had nothing to do */
+    int64_t n_behind; /* passes of a draft head that got the number of accepted drafts here */
 } queued;
 
 static void queued_fail(const char *what)
@@ -43,11 +48,20 @@ static struct queued_step *queued_slot(uint64_t ticket)
     return &queued.steps[ticket % STEPS_QUEUED_MAX];
 }
 
-/* A copy of the batch with the tokens that earlier steps sampled. */
-static const struct batch *queued_with_tokens(const struct batch *b)
+static const struct queued_step *queued_earlier(uint64_t ticket)
+{
+    if (ticket == 0 || queued_slot(ticket)->ticket != ticket)
+        queued_fail("tokens of a step that did not sample, or was replaced");
+    return queued_slot(ticket);
+}
+
+/* A copy of the batch with the tokens that earlier steps sampled, and lowered by the drafts that
+ * they rejected. */
+static const struct batch *queued_resolved(const struct batch *b)
 {
     int32_t *tokens;
 
+    batch_check(b, b->n_rows, QUEUED_SAMPLES_MAX);
     if (queued.batch_bytes < (size_t)b->size_bytes) {
         free(queued.batch);
         queued.batch_bytes = (size_t)b->size_bytes;
@@ -58,16 +72,18 @@ static const struct batch *queued_with_tokens(const struct batch *b)
     memcpy(queued.batch, b, (size_t)b->size_bytes);
     tokens = (int32_t *)(uintptr_t)BATCH_TOKENS((const struct batch *)queued.batch);
     for (int i = 0; i < b->n_rows; i++) {
-        const struct queued_step *from = queued_slot(b->tokens_ticket);
+        const uint64_t back = tokens[i] < 0 ? (uint64_t)batch_sample_back(tokens[i]) : 0;
 
         if (tokens[i] >= 0)
             continue;
-        if (b->tokens_ticket == 0 || from->ticket != b->tokens_ticket)
-            queued_fail("tokens of a step that did not sample, or was replaced");
-        tokens[i] = from->tokens[batch_sample_index(tokens[i])];
+        tokens[i] = queued_earlier(b->tokens_ticket - back)->tokens[batch_sample_index(tokens[i])];
         tokens[i] = tokens[i] < 0 ? 0 : tokens[i];
         queued.n_unknown++;
     }
+    for (int i = 0; i < b->n_follows; i++)
+        batch_follow_accepted(queued.batch, i, queued_earlier(b->follows_ticket)->tokens, NULL);
+    queued.n_behind += b->n_follows > 0;
+    ((struct batch *)queued.batch)->n_follows = 0; /* nothing is left to be lowered */
     return queued.batch;
 }
 
@@ -89,13 +105,16 @@ static enum osp_status queued_run(struct backend *be, struct compiled *c, const 
                                   uint64_t *ticket)
 {
     const struct draft *d = &queued.model->draft;
-    const bool is_head = c != NULL && (c == d->run_first || c == d->run_again);
+    bool is_head = false;
     struct queued_step *slot = queued_slot(queued.ticket + 1);
     uint64_t unused;
     enum osp_status st;
 
+    for (int i = 0; i < N_DRAFT_PASSES; i++)
+        is_head = is_head || (c != NULL && c == d->run_passes[i]);
     queued.n_ahead += queued.ticket > queued.waited;
-    TRY(queued.real->run(be, c, queued_with_tokens(b), &unused));
+    queued.n_idle += queued.ticket == queued.waited;
+    TRY(queued.real->run(be, c, queued_resolved(b), &unused));
     TRY(queued.real->step_wait(be, unused));
     queued_keep(slot, is_head ? &d->stages.sample : &queued.model->sample, b->n_samples);
     *ticket = slot->ticket = ++queued.ticket;

@@ -302,9 +302,11 @@ int main(int argc, char **argv)
            totals.n_ahead, totals.n_sent, totals.n_wasted_rows, totals.n_left);
     printf("drafts verified %" PRId64 ", of these accepted %" PRId64 "\n", totals.n_drafts,
            totals.n_accepted);
-    printf("rows of the draft head %" PRId64 ", its guesses %" PRId64 ", rows of trees %" PRId64
+    printf("rows of the draft head %" PRId64 ", its guesses %" PRId64
+           ", passes behind a step in flight %" PRId64 ", rows of trees %" PRId64
            ", accepted ones moved %" PRId64 "\n",
-           totals.n_head_rows, totals.n_guesses, totals.n_tree_rows, totals.n_slots_moved);
+           totals.n_head_rows, totals.n_guesses, totals.n_behind, totals.n_tree_rows,
+           totals.n_slots_moved);
     printf("prompts short of rows beside longer ones %" PRId64 "\n", totals.n_short);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
            "\n",

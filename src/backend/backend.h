@@ -10,6 +10,7 @@
 #include "backend/exchange.h"
 #include "backend/program.h"
 #include "backend/random_weights.h"
+#include "backend/row_copies.h"
 #include "base/probe.h"
 #include "base/status.h"
 
@@ -41,7 +42,8 @@ struct device_info {
     bool runs_async;
     /* run() may also be called while STEPS_QUEUED_MAX - 1 earlier steps have not ended, and copy(),
      * which takes its place between the steps. Tokens of a step can be those that one of the
-     * STEPS_QUEUED_MAX - 1 steps before it samples (batch.h: tokens_ticket), of any program;
+     * STEPS_QUEUED_MAX - 1 steps before it samples (batch.h: tokens_ticket), of any program, and
+     * its positions can depend on how many drafts one of these accepts (struct batch_follow);
      * sampled() gives the results of each. */
     bool runs_pipelined;
     /* A step with decode and prefill rows takes as long as two steps, one with each. */
@@ -148,6 +150,8 @@ struct backend_ops {
      * does not have runs_trees. */
     enum osp_status (*kv_move)(struct backend *be, const struct tensor *kv,
                                const struct kv_move *move);
+    /* Likewise, of many rows. Only for devices with runs_draft_heads. */
+    enum osp_status (*copy_rows)(struct backend *be, const struct row_copies *copies);
     /* Places a weight in the layout that the device's kernels read. The host tensor outlives the
      * backend, so a device that works in host memory may point to it. `host` may be a result of
      * an earlier pack() that was kept in a file. */

@@ -29,11 +29,13 @@ static struct batch layout(struct batch_counts c)
                       .n_seen = c.n_seen,
                       .n_biases = c.n_biases,
                       .n_mask_words = c.n_mask_words,
-                      .n_tree_masks = c.has_trees ? c.n_rows : 0};
+                      .n_tree_masks = c.has_trees ? c.n_rows : 0,
+                      .n_follows = c.n_follows};
     int64_t end_bytes = aligned((int64_t)sizeof(b));
 
     assert(c.n_rows >= 0 && c.n_seqs >= 0 && c.n_samples >= 0 && c.n_pages >= 0);
     assert(c.n_seen >= 0 && c.n_biases >= 0 && c.n_mask_words >= 0);
+    assert(c.n_follows == 0 || c.n_follows == c.n_seqs);
     b.offset_tokens = place(&end_bytes, c.n_rows, sizeof(int32_t));
     b.offset_positions = place(&end_bytes, c.n_rows, sizeof(int32_t));
     b.offset_row_seq = place(&end_bytes, c.n_rows, sizeof(int32_t));
@@ -45,6 +47,7 @@ static struct batch layout(struct batch_counts c)
     b.offset_biases = place(&end_bytes, c.n_biases, sizeof(struct batch_bias));
     b.offset_masks = place(&end_bytes, c.n_mask_words, sizeof(uint32_t));
     b.offset_tree_masks = place(&end_bytes, b.n_tree_masks, sizeof(uint32_t));
+    b.offset_follows = place(&end_bytes, c.n_follows, sizeof(struct batch_follow));
     assert(end_bytes <= INT32_MAX); /* offsets are 32 bits wide */
     b.size_bytes = end_bytes;
     return b;

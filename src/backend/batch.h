@@ -37,9 +37,12 @@ struct batch_seq {
 };
 
 enum {
-    TOP_LOGPROBS_MAX = 20,    /* the most top_logprobs of a sample */
-    MASK_WORD_IDS = 32,       /* ids of a word of a mask */
-    DRAFT_CANDIDATES_MAX = 16 /* the most ids that a draft head gives for a sample */
+    TOP_LOGPROBS_MAX = 20,         /* the most top_logprobs of a sample */
+    MASK_WORD_IDS = 32,            /* ids of a word of a mask */
+    DRAFT_CANDIDATES_MAX = 16,     /* the most ids that a draft head gives for a sample */
+    BATCH_DRAFTS_MAX = 16,         /* drafts that a step verifies for a sequence */
+    BATCH_SAMPLES_LIMIT = 1 << 20, /* more than the samples of any batch */
+    BATCH_STEPS_BACK = 3           /* tokens < 0 stand for samples of one of so many steps */
 };
 
 /* Stored in place of a token id where no token can be sampled. */
@@ -79,6 +82,18 @@ struct batch_sample {
     float presence, frequency; /* subtracted from generated ids: once; for each occurrence */
 };
 
+/* A sequence of a batch that was laid out before it was known how many drafts an earlier step, the
+ * one with follows_ticket, accepts. The batch is laid out as if all were accepted; a device with
+ * runs_pipelined lowers what depends on it by the number of rejected ones (backend/accept.h): the
+ * row of the sequence's sample, or else the positions of its rows; and the sample's position. */
+struct batch_follow {
+    int32_t first_sample; /* of that step: of the row before the sequence's drafts */
+    int32_t n_drafts;     /* 0: nothing is lowered */
+    int32_t sample;       /* of this batch; -1: the sequence has none */
+    int32_t lowers_row;   /* 1: the sample's row, of as many rows as drafts and one more */
+    int32_t drafts[BATCH_DRAFTS_MAX];
+};
+
 struct batch {
     int64_t size_bytes; /* of the whole block, header included */
     int32_t n_rows, n_seqs, n_samples, n_pages, n_seen, n_biases, n_mask_words;
@@ -96,20 +111,33 @@ struct batch {
     int32_t offset_tree_masks; /* uint32_t[n_tree_masks] */
     /* Of a draft head: ids with the best scores that each sample gives (args.h), or 0. */
     int32_t n_candidates;
-    uint64_t tokens_ticket; /* of the step whose samples tokens < 0 stand for */
+    uint64_t tokens_ticket;  /* of the last step whose samples tokens < 0 stand for */
+    int32_t n_follows;       /* S, or 0: nothing depends on accepted drafts */
+    int32_t offset_follows;  /* struct batch_follow[n_follows] */
+    uint64_t follows_ticket; /* of the step whose accepted drafts they count */
 };
 
-/* In place of a token id: the token of sample i of the step with the batch's tokens_ticket, which a
- * device with runs_pipelined (backend.h) fills in; a sample that fails gives id 0. */
-static inline HOST_DEVICE int32_t batch_token_sampled(int i)
+/* In place of a token id: the token of sample i of the step n_back before the one with the batch's
+ * tokens_ticket, 0 <= n_back < BATCH_STEPS_BACK, which a device with runs_pipelined (backend.h)
+ * fills in; a sample that fails gives id 0. */
+static inline HOST_DEVICE int32_t batch_token_sampled_before(int n_back, int i)
 {
-    return -1 - i;
+    return -1 - (n_back * BATCH_SAMPLES_LIMIT + i);
 }
 
-/* The sample that a token < 0 stands for. */
+static inline HOST_DEVICE int32_t batch_token_sampled(int i)
+{
+    return batch_token_sampled_before(0, i);
+}
+
+/* The sample that a token < 0 stands for, and its step. */
 static inline HOST_DEVICE int batch_sample_index(int32_t token)
 {
-    return -1 - token;
+    return (-1 - token) % BATCH_SAMPLES_LIMIT;
+}
+static inline HOST_DEVICE int batch_sample_back(int32_t token)
+{
+    return (-1 - token) / BATCH_SAMPLES_LIMIT;
 }
 
 /* Typed views into the block. */
@@ -128,6 +156,7 @@ static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t of
 #define BATCH_BIASES(b)     ((const struct batch_bias *)batch_at(b, (b)->offset_biases))
 #define BATCH_MASKS(b)      ((const uint32_t *)batch_at(b, (b)->offset_masks))
 #define BATCH_TREE_MASKS(b) ((const uint32_t *)batch_at(b, (b)->offset_tree_masks))
+#define BATCH_FOLLOWS(b)    ((const struct batch_follow *)batch_at(b, (b)->offset_follows))
 
 /* Whether penalties, biases or a mask change the logits. */
 static inline HOST_DEVICE int sample_is_processed(const struct batch_sample *s)
@@ -151,6 +180,7 @@ struct batch_counts {
     int n_rows, n_seqs, n_samples, n_pages;
     int n_seen, n_biases, n_mask_words; /* of all samples together */
     bool has_trees;
+    int n_follows;
 };
 
 /* Whether one of its samples is special. */

@@ -82,6 +82,19 @@ static void assert_sample(const struct batch *b, const struct batch_sample *s)
                s->n_biases);
 }
 
+/* Lowered by any number of rejected drafts, rows and positions stay those of the sequence. */
+static void assert_follow(const struct batch *b, int i)
+{
+    const struct batch_follow *f = &BATCH_FOLLOWS(b)[i];
+    const struct batch_seq *s = &BATCH_SEQS(b)[i];
+
+    assert(f->n_drafts >= 0 && f->n_drafts <= BATCH_DRAFTS_MAX && f->first_sample >= 0);
+    assert(f->lowers_row || BATCH_POSITIONS(b)[s->first_row] >= f->n_drafts);
+    assert(!f->lowers_row || s->n_rows == f->n_drafts + 1);
+    assert(f->sample >= -1 && f->sample < b->n_samples);
+    assert(f->sample < 0 || BATCH_SAMPLES(b)[f->sample].row == s->first_row + s->n_rows - 1);
+}
+
 void batch_check(const struct batch *b, int n_rows_max, int n_samples_max)
 {
     const struct batch_seq *seqs = BATCH_SEQS(b);
@@ -101,6 +114,10 @@ void batch_check(const struct batch *b, int n_rows_max, int n_samples_max)
     assert(next_row == b->n_rows);
     for (int i = 0; i < b->n_samples; i++)
         assert_sample(b, &BATCH_SAMPLES(b)[i]);
+    assert(b->n_follows == 0 || b->n_follows == b->n_seqs);
+    assert(b->n_follows == 0 || (b->n_tree_masks == 0 && b->n_candidates == 0));
+    for (int i = 0; i < b->n_follows; i++)
+        assert_follow(b, i);
 }
 
 void batch_check_ids(const struct batch *b, int64_t n_ids, bool has_top)

@@ -434,6 +434,15 @@ static enum osp_status checked_kv_move(struct backend *be, const struct tensor *
     return checked(be)->ops->kv_move(checked(be)->be, kv, move);
 }
 
+static enum osp_status checked_copy_rows(struct backend *be, const struct row_copies *c)
+{
+    assert(c->n > 0 && c->n <= ROW_COPIES_MAX && c->row_bytes > 0 &&
+           c->row_bytes % ROW_COPY_UNIT == 0);
+    for (int i = 0; i < c->n; i++)
+        assert(c->rows[i].to >= 0 && c->rows[i].from >= 0 && c->rows[i].n > 0);
+    return checked(be)->ops->copy_rows(checked(be)->be, c);
+}
+
 static enum osp_status checked_pack(struct backend *be, struct tensor *out,
                                     const struct tensor *host)
 {
@@ -502,16 +511,34 @@ out:
     return st;
 }
 
-/* Tokens < 0 stand for samples of a step that has them still. */
+/* The step with the ticket has more than i samples, and they can be taken still. */
+static void assert_sampled(const struct checked *c, uint64_t ticket, int i)
+{
+    const int at = (int)(ticket % STEPS_QUEUED_MAX);
+
+    assert(ticket != 0 && c->sampled[at].ticket == ticket);
+    assert(i < c->sampled[at].n_samples);
+}
+
+static_assert((int)BATCH_STEPS_BACK < (int)STEPS_QUEUED_MAX, "a step keeps samples so long");
+
 static void check_sampled(const struct checked *c, const struct batch *b)
 {
-    const int at = (int)(b->tokens_ticket % STEPS_QUEUED_MAX);
+    for (int i = 0; i < b->n_rows; i++) {
+        const int32_t token = BATCH_TOKENS(b)[i];
 
-    for (int i = 0; i < b->n_rows; i++)
-        if (BATCH_TOKENS(b)[i] < 0) {
-            assert(c->sampled[at].ticket == b->tokens_ticket);
-            assert(batch_sample_index(BATCH_TOKENS(b)[i]) < c->sampled[at].n_samples);
-        }
+        if (token >= 0)
+            continue;
+        assert(batch_sample_back(token) < BATCH_STEPS_BACK);
+        assert_sampled(c, b->tokens_ticket - (uint64_t)batch_sample_back(token),
+                       batch_sample_index(token));
+    }
+    for (int i = 0; i < b->n_follows; i++) {
+        const struct batch_follow *f = &BATCH_FOLLOWS(b)[i];
+
+        if (f->n_drafts > 0)
+            assert_sampled(c, b->follows_ticket, f->first_sample + f->n_drafts);
+    }
 }
 
 static enum osp_status checked_run(struct backend *be, struct compiled *compiled,
@@ -679,6 +706,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .read = checked_read,                                                     \
                          .copy = checked_copy,                                                     \
                          .kv_move = checked_kv_move,                                               \
+                         .copy_rows = checked_copy_rows,                                           \
                          .pack = checked_pack,                                                     \
                          .fill_random = checked_fill_random,                                       \
                          .pack_bytes = checked_pack_bytes,                                         \

@@ -4,11 +4,6 @@
 
 #include "base/clock.h"
 
-uint64_t rng_key(uint64_t seed, uint64_t position)
-{
-    return rng_mix(rng_mix(seed + RNG_GOLDEN) + (position + 1) * RNG_GOLDEN);
-}
-
 uint64_t rng_bits(uint64_t seed, uint64_t position, uint32_t sample_index)
 {
     return rng_bits_of(rng_key(seed, position), sample_index);

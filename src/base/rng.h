@@ -21,7 +21,10 @@ static inline HOST_DEVICE uint64_t rng_mix(uint64_t z)
 }
 
 /* What (seed, position) contribute to the bits of every sample_index. */
-uint64_t rng_key(uint64_t seed, uint64_t position);
+static inline HOST_DEVICE uint64_t rng_key(uint64_t seed, uint64_t position)
+{
+    return rng_mix(rng_mix(seed + RNG_GOLDEN) + (position + 1) * RNG_GOLDEN);
+}
 
 /* rng_bits() of the key's seed and position. */
 static inline HOST_DEVICE uint64_t rng_bits_of(uint64_t key, uint32_t sample_index)

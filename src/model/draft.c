@@ -298,11 +298,11 @@ enum osp_status draft_compile(struct model *m)
     struct draft *d = &m->draft;
     enum osp_status st;
 
-    TRY(draft_program(&d->first, d, true));
-    TRY(draft_program(&d->again, d, false));
+    for (int i = 0; i < N_DRAFT_PASSES; i++) {
+        TRY(draft_program(&d->passes[i], d, (enum draft_pass)i));
+        TRY(m->ops->compile(m->be, &d->passes[i], &d->run_passes[i]));
+    }
     TRY(forward_program(&d->tapped, m, true));
-    TRY(m->ops->compile(m->be, &d->first, &d->run_first));
-    TRY(m->ops->compile(m->be, &d->again, &d->run_again));
     TRY(m->ops->compile(m->be, &d->tapped, &d->run_tapped));
 out:
     return st;
@@ -313,14 +313,14 @@ void draft_close(struct model *m)
     struct draft *d = &m->draft;
 
     if (m->be != NULL) {
-        m->ops->release_program(m->be, d->run_first);
-        m->ops->release_program(m->be, d->run_again);
+        for (int i = 0; i < N_DRAFT_PASSES; i++)
+            m->ops->release_program(m->be, d->run_passes[i]);
         m->ops->release_program(m->be, d->run_tapped);
         m->ops->release(m->be, &d->activations);
         m->ops->release(m->be, &d->pages);
     }
-    program_free(&d->first);
-    program_free(&d->again);
+    for (int i = 0; i < N_DRAFT_PASSES; i++)
+        program_free(&d->passes[i]);
     program_free(&d->tapped);
     free(d->vectors);
     draft_files_close(&d->source);
@@ -340,7 +340,7 @@ bool model_draft_reads_last_layer(const struct model *m)
 
 bool model_has_draft(const struct model *m)
 {
-    return m->draft.run_first != NULL;
+    return m->draft.run_passes[DRAFT_FIRST] != NULL;
 }
 
 static enum osp_status copy_rows(struct model *m, const struct tensor *to, int to_row,
@@ -360,11 +360,25 @@ static const struct tensor *input_of(const struct draft *d)
     return d->source.weights.fc.data != NULL ? &d->act.taps : &d->act.f;
 }
 
-enum osp_status model_draft_keep(struct model *m, int step_row, int n_rows, int place)
+enum osp_status model_draft_keep(struct model *m, const struct row_copy *rows, int n)
 {
-    const struct draft_activations *a = &m->draft.act;
+    const struct tensor *to = &m->draft.act.kept, *from = &m->draft.act.step_taps;
+    struct row_copies c = {.to = to->data,
+                           .from = from->data,
+                           .row_bytes = (int64_t)from->dim[1] * (int64_t)sizeof(float)};
+    enum osp_status st = OSP_OK;
 
-    return copy_rows(m, &a->kept, place, &a->step_taps, step_row, n_rows);
+    assert(to->dim[1] == from->dim[1]);
+    for (int first = 0; first < n; first += c.n) {
+        c.n = n - first < ROW_COPIES_MAX ? n - first : (int)ROW_COPIES_MAX;
+        memcpy(c.rows, rows + first, (size_t)c.n * sizeof *rows);
+        for (int i = 0; i < c.n; i++)
+            assert(c.rows[i].to + c.rows[i].n <= to->dim[0] &&
+                   c.rows[i].from + c.rows[i].n <= from->dim[0]);
+        TRY(m->ops->copy_rows(m->be, &c));
+    }
+out:
+    return st;
 }
 
 enum osp_status model_draft_keep_move(struct model *m, int from, int to)
@@ -386,12 +400,17 @@ enum osp_status model_draft_take_kept(struct model *m, int place, int n_rows, in
 
 enum osp_status model_draft_run(struct model *m, const struct batch *b, uint64_t *ticket)
 {
-    return m->ops->run(m->be, m->draft.run_first, b, ticket);
+    return m->ops->run(m->be, m->draft.run_passes[DRAFT_FIRST], b, ticket);
+}
+
+enum osp_status model_draft_behind(struct model *m, const struct batch *b, uint64_t *ticket)
+{
+    return m->ops->run(m->be, m->draft.run_passes[DRAFT_BEHIND], b, ticket);
 }
 
 enum osp_status model_draft_again(struct model *m, const struct batch *b, uint64_t *ticket)
 {
-    return m->ops->run(m->be, m->draft.run_again, b, ticket);
+    return m->ops->run(m->be, m->draft.run_passes[DRAFT_AGAIN], b, ticket);
 }
 
 bool model_draft_is_pipelined(const struct model *m)

@@ -45,8 +45,9 @@ bool model_draft_reads_last_layer(const struct model *m);
 /* Whether the model was opened with a head. */
 bool model_has_draft(const struct model *m);
 
-/* The states of the target's last step wait in places [0, n_kept) until the head runs over them. */
-CHECKED enum osp_status model_draft_keep(struct model *m, int step_row, int n_rows, int place);
+/* States of the target's last step wait in places [0, n_kept) until the head runs over them: rows
+ * `from` of the step go to places `to`. */
+CHECKED enum osp_status model_draft_keep(struct model *m, const struct row_copy *rows, int n);
 /* Moves one state that waits to another place. */
 CHECKED enum osp_status model_draft_keep_move(struct model *m, int from, int to);
 /* Makes states the head's input: rows [row, row + n_rows), from rows of the target's last step, or
@@ -58,6 +59,10 @@ CHECKED enum osp_status model_draft_take_kept(struct model *m, int place, int n_
  * them. Stores keys and values of every row, and guesses for the rows that samples name. It is a
  * step of the device, which model_draft_tokens() waits for. */
 CHECKED enum osp_status model_draft_run(struct model *m, const struct batch *b, uint64_t *ticket);
+/* The same over the states of the target's last step: row i is that of the step's row i, of all of
+ * them. Where it is pipelined (below), the step's tokens need not be known. */
+CHECKED enum osp_status model_draft_behind(struct model *m, const struct batch *b,
+                                           uint64_t *ticket);
 /* The same over the states of its last guesses, row i that of sample i; the batch names rows and
  * samples alike, all or the first ones. */
 CHECKED enum osp_status model_draft_again(struct model *m, const struct batch *b, uint64_t *ticket);

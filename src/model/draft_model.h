@@ -48,6 +48,14 @@ struct draft_stages {
     struct sample_args sample;
 };
 
+/* What a pass of the head reads. */
+enum draft_pass {
+    DRAFT_FIRST, /* states of the target that were taken: model_draft_take_step(), .._take_kept() */
+    DRAFT_BEHIND, /* the states of all rows of the target's last step, in place */
+    DRAFT_AGAIN,  /* the head's own */
+    N_DRAFT_PASSES
+};
+
 /* Of a model: all zero without a head. */
 struct draft {
     struct draft_files source;
@@ -57,13 +65,14 @@ struct draft {
     struct rope rope;
     float *vectors; /* owned: norms and sinks as f32 */
     struct draft_stages stages;
-    struct program first, again; /* from states of the target, and from the head's */
-    struct program tapped;       /* the target's, with the states that the head reads */
-    struct compiled *run_first, *run_again, *run_tapped;
+    struct program passes[N_DRAFT_PASSES];
+    struct program tapped; /* the target's, with the states that the head reads */
+    struct compiled *run_passes[N_DRAFT_PASSES], *run_tapped;
 };
 
-/* Emits the head's stages; with_fc: from the target's states. */
-CHECKED enum osp_status draft_program(struct program *p, const struct draft *d, bool with_fc);
+/* Emits the head's stages. */
+CHECKED enum osp_status draft_program(struct program *p, const struct draft *d,
+                                      enum draft_pass pass);
 
 /* Adds to the target's program the copies of x that the head reads; x is the residual stream after
  * `boundary` layers, or, with DRAFT_FINAL_NORM, the state after the final norm. d NULL: none. */

@@ -2,12 +2,26 @@
  * reads, as stages of the target's. draft.c binds the arguments. */
 #include "model/draft_model.h"
 
-enum osp_status draft_program(struct program *p, const struct draft *d, bool with_fc)
+/* The states of the target's last step are read where its program leaves them. */
+static struct draft_stages stages_of(const struct draft *d, enum draft_pass pass)
 {
-    const struct draft_stages *s = &d->stages;
+    struct draft_stages s = d->stages;
+
+    if (pass != DRAFT_BEHIND)
+        return s;
+    if (s.fc.w.data != NULL)
+        s.fc.taps = d->act.step_taps;
+    else
+        s.input.f = d->act.step_taps;
+    return s;
+}
+
+enum osp_status draft_program(struct program *p, const struct draft *d, enum draft_pass pass)
+{
+    const struct draft_stages stages = stages_of(d, pass), *s = &stages;
     enum osp_status st = OSP_OK;
 
-    if (with_fc && s->fc.w.data != NULL)
+    if (pass != DRAFT_AGAIN && s->fc.w.data != NULL)
         TRY(PROGRAM_ADD(p, draft_fc, 0, s->fc));
     TRY(PROGRAM_ADD(p, draft_input, 0, s->input));
     TRY(PROGRAM_ADD(p, attn_qkv, 0, s->attn_qkv));

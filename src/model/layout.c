@@ -41,6 +41,8 @@ int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, in
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
                                    enum dtype kv_dtype, struct device_options options)
 {
+    if (c->draft_width > 0)
+        counts.n_follows = counts.n_seqs; /* a pass of the head behind a step with drafts */
     return (struct step_shape){.counts = counts,
                                .width = c->width,
                                .q_width = (int64_t)c->n_heads * c->head_dim,

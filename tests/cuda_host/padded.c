@@ -167,7 +167,8 @@ static struct batch *random_batch(int n_rows)
                                    .n_pages = 3 * n_rows + 1,
                                    .n_seen = n_rows,
                                    .n_biases = 5,
-                                   .n_mask_words = 7};
+                                   .n_mask_words = 7,
+                                   .n_follows = n_rows};
     struct batch *b = batch_init(malloc((size_t)batch_bytes(n)), n);
 
     for (int64_t i = (int64_t)sizeof(*b); i < b->size_bytes; i++)
@@ -205,6 +206,8 @@ static void check_copy(int n_rows, int n_padded)
     CHECK_ARRAY(to, b, BATCH_SEEN, b->n_seen, b->n_seen);
     CHECK_ARRAY(to, b, BATCH_BIASES, b->n_biases, b->n_biases);
     CHECK_ARRAY(to, b, BATCH_MASKS, b->n_mask_words, b->n_mask_words);
+    assert_int_equal(to->n_follows, n_rows);
+    CHECK_ARRAY(to, b, BATCH_FOLLOWS, n_rows, n_padded);
     free(memory);
     free(b);
 }

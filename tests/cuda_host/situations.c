@@ -130,8 +130,8 @@ static const struct program *random_part(struct program *part, const struct symb
     const int n = 1 + (int)next_random(state, next_random(state, 2) ? 1 : 8);
 
     *part = (struct program){0};
-    if (d->first.n_ops > 0 && next_random(state, 2) > 0)
-        return next_random(state, 2) > 0 ? &d->first : &d->again;
+    if (d->passes[0].n_ops > 0 && next_random(state, 2) > 0)
+        return &d->passes[next_random(state, N_DRAFT_PASSES)];
     if (next_random(state, 3) > 0)
         return &s->program;
     assert_int_equal(program_range(part, &s->program, first,

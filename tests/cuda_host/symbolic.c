@@ -301,8 +301,9 @@ static void make_draft(struct symbolic *s, const struct symbolic_spec *spec)
                                       .ups = a->ups};
     make_draft_ends(s, spec, &n);
     d->source.weights.fc = d->stages.fc.w;
-    if (draft_program(&d->first, d, true) != OSP_OK || draft_program(&d->again, d, false) != OSP_OK)
-        abort();
+    for (int i = 0; i < N_DRAFT_PASSES; i++)
+        if (draft_program(&d->passes[i], d, (enum draft_pass)i) != OSP_OK)
+            abort();
 }
 
 struct symbolic *symbolic_new(const struct symbolic_spec *spec)
@@ -337,8 +338,8 @@ struct symbolic *symbolic_new(const struct symbolic_spec *spec)
 void symbolic_free(struct symbolic *s)
 {
     program_free(&s->program);
-    program_free(&s->model.draft.first);
-    program_free(&s->model.draft.again);
+    for (int i = 0; i < N_DRAFT_PASSES; i++)
+        program_free(&s->model.draft.passes[i]);
     free(s);
 }
 

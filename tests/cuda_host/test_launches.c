@@ -31,7 +31,8 @@
         .has_draft = true, .dense = DTYPE_MXFP4, .kv = DTYPE_BF16, .n_layers = 2                   \
     }
 
-enum { DRAFT_PROGRAM = -1 }; /* as first_op: all of the draft head's program */
+/* As first_op: all of the draft head's first pass, or of that behind a step. */
+enum { DRAFT_PROGRAM = -1, BEHIND_PROGRAM = -2 };
 
 struct golden {
     const char *name, *title;
@@ -184,6 +185,12 @@ static const struct golden goldens[] = {
      {SM_90A, false, {.n_decode = 8}},
      DRAFT_PROGRAM,
      0},
+    {"draft-behind-4",
+     "the draft head behind a step, 4 decode rows",
+     MODEL_DRAFT,
+     {SM_90A, false, {.n_decode = 4}},
+     BEHIND_PROGRAM,
+     0},
 };
 enum { N_GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
 
@@ -191,7 +198,9 @@ static void print_golden(FILE *out, const struct golden *g)
 {
     struct symbolic *s = symbolic_new(&g->model);
     struct program part = {0};
-    const struct program *p = g->first_op == DRAFT_PROGRAM ? &s->model.draft.first : &s->program;
+    const struct program *p = g->first_op == DRAFT_PROGRAM    ? &s->model.draft.passes[DRAFT_FIRST]
+                              : g->first_op == BEHIND_PROGRAM ? &s->model.draft.passes[DRAFT_BEHIND]
+                                                              : &s->program;
     struct launch_list list;
     struct step_counts counts;
 

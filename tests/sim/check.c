@@ -640,6 +640,22 @@ static void check_fair(void)
               users[k].least == INT64_MAX);
 }
 
+/* Guesses that are not read yet are of requests that are in the engine. */
+static void check_open_guesses(void)
+{
+    const struct engine_drafts *d = &world.engine->drafts;
+
+    if (world.is_broken || d->model == NULL || draft_model_open_ticket(d->model) == 0)
+        return;
+    for (int i = 0; i < d->n_requests; i++) {
+        bool is_here = d->requests[i].q == NULL;
+
+        for (struct caller *c = world.caller; c < world.caller + LIVE_MAX && !is_here; c++)
+            is_here = c->request != NULL && c->is_mine && d->requests[i].q == &c->request->seq;
+        CHECK(is_here);
+    }
+}
+
 /* ---- the three checks ---- */
 
 /* A canceled or late request has left, or leaves when the step in flight ends: within one step, in
@@ -668,6 +684,7 @@ void check_before_step(void)
             check_caller(c);
             check_leaves(c);
         }
+    check_open_guesses();
     check_counts();
     check_fair();
     memset(before.served, 0, sizeof before.served);
@@ -724,6 +741,7 @@ void check_after_step(void)
             check_caller(c);
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         CHECK(c->request == NULL || !c->is_mine || !c->is_canceled);
+    check_open_guesses();
     check_counts();
     check_pages();
 }

@@ -19,7 +19,7 @@ static int32_t candidates[SAMPLES_MAX][DRAFT_CANDIDATES_MAX];
 static uint64_t n_passes;
 static const uint64_t FIRST_TICKET = (uint64_t)1 << 40; /* those of the target's steps are lower */
 static char memory[PAGES_MAX * 64 * 16 * 8];
-static char programs[2]; /* names of the head's two programs */
+static char programs[N_DRAFT_PASSES]; /* names of the head's programs */
 
 static struct tensor rows_of(uint64_t *data, int n)
 {
@@ -40,8 +40,8 @@ void head_init(struct model *m)
                                         .dim = {SAMPLES_MAX, DRAFT_CANDIDATES_MAX},
                                         .data = candidates};
     d->source.weights.fc.data = programs; /* the head reads taps */
-    d->run_first = (struct compiled *)(void *)&programs[0];
-    d->run_again = (struct compiled *)(void *)&programs[1];
+    for (int i = 0; i < N_DRAFT_PASSES; i++)
+        d->run_passes[i] = (struct compiled *)(void *)&programs[i];
     d->kv = (struct tensor){
         .dtype = DTYPE_F32, .n_dims = 5, .dim = {PAGES_MAX, 2, 1, PAGE_TOKENS, 1}, .data = memory};
     memset(memory, 0, sizeof memory);
@@ -198,64 +198,187 @@ static void guess_more(int32_t out[DRAFT_CANDIDATES_MAX], int n_max, const struc
     }
 }
 
-static void run_row(const struct batch *b, int row, bool again)
-{
-    const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
-    const int position = BATCH_POSITIONS(b)[row];
-    const uint64_t state = again ? states[row] : taps[row];
-    int32_t token = BATCH_TOKENS(b)[row];
+/* ---- a pass ---- */
 
-    if (token < 0) {
-        CHECK(again && world.odds.is_ahead);
-        token = head_tokens(b->tokens_ticket)[batch_sample_index(token)];
-        token = token < 0 ? 0 : token;
-    }
-    if (again)
-        CHECK(*slot(b, s, slot_seen(b, row, position - 1)) == state);
-    else
-        check_is_known(state, position, token);
-    CHECK(again || tree_slot(b, row) == position);
-    write_slot(b, s, tree_slot(b, row), next_token_hash(state, token));
+/* The pass that runs: its batch without what depends on the step in flight. */
+struct pass {
+    const struct batch *b;
+    enum draft_pass kind;
+    int32_t tokens[ROWS_MAX], positions[ROWS_MAX];
+    int n_valid[LIVE_MAX]; /* rows of each sequence before the first one behind a rejected draft */
+    int n_lowered[LIVE_MAX];
+};
+
+/* The step in flight ends the caller's answer, or the pass does not depend on it. */
+static bool is_over(const struct pass *p, const struct caller *c)
+{
+    return p->b->n_follows > 0 && c->n_due[p->b->follows_ticket % 2] >= c->n_all;
 }
 
-static void run_sample(const struct batch *b, int i, bool again, uint64_t *out)
+/* How many drafts of a sequence the step rejected, by what it sampled. */
+static int n_rejected(const struct batch *b, const struct batch_follow *f)
 {
-    const struct batch_sample *p = &BATCH_SAMPLES(b)[i];
-    const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[p->row]];
-    const int position = BATCH_POSITIONS(b)[p->row];
-    const struct caller *c = caller_with(p->seed);
+    const int32_t *have = step_tokens(b->follows_ticket) + f->first_sample;
 
-    CHECK((int)p->position == position + 2);
-    CHECK(p->row == s->first_row + s->n_rows - 1 || b->n_tree_masks > 0);
-    CHECK(c->request->seq.state == SEQ_RUNNING);
-    if (!again) {
-        CHECK(position == c->request->seq.n_tokens - 2);
-        check_read(b, s, position, c);
+    CHECK(f->n_drafts >= 0 && f->n_drafts <= BATCH_DRAFTS_MAX && f->first_sample >= 0);
+    CHECK(f->first_sample + f->n_drafts < SAMPLES_MAX);
+    for (int n = 0; n < f->n_drafts; n++)
+        if (have[n] != f->drafts[n])
+            return f->n_drafts - n;
+    return 0;
+}
+
+static int32_t token_of(const struct pass *p, int row)
+{
+    const struct batch *b = p->b;
+    const int32_t token = BATCH_TOKENS(b)[row];
+    const int32_t *from;
+
+    if (token >= 0)
+        return token;
+    CHECK(world.odds.is_ahead && p->kind != DRAFT_FIRST);
+    if (p->kind == DRAFT_BEHIND)
+        CHECK(b->tokens_ticket == b->follows_ticket);
+    from = p->kind == DRAFT_BEHIND
+               ? step_tokens(b->tokens_ticket)
+               : head_tokens(b->tokens_ticket - (uint64_t)batch_sample_back(token));
+    return from[batch_sample_index(token)] < 0 ? 0 : from[batch_sample_index(token)];
+}
+
+static void resolve(struct pass *p)
+{
+    const struct batch *b = p->b;
+
+    for (int i = 0; i < b->n_seqs; i++) {
+        const struct batch_seq *s = &BATCH_SEQS(b)[i];
+        const struct batch_follow *f = b->n_follows > 0 ? &BATCH_FOLLOWS(b)[i] : NULL;
+
+        p->n_lowered[i] = f != NULL ? n_rejected(b, f) : 0;
+        p->n_valid[i] = s->n_rows - (f != NULL && f->lowers_row ? p->n_lowered[i] : 0);
+        for (int row = s->first_row; row < s->first_row + s->n_rows; row++) {
+            p->tokens[row] = token_of(p, row);
+            p->positions[row] =
+                BATCH_POSITIONS(b)[row] - (f != NULL && !f->lowers_row ? p->n_lowered[i] : 0);
+        }
     }
-    *out = *slot(b, s, tree_slot(b, p->row));
-    next_tokens()[i] = guess(c, *out, (int)p->position);
+}
+
+/* Whoever the rows are of holds the page, though the step in flight may end its answer. */
+static void check_is_held(int32_t page)
+{
+    CHECK(world.engine->sched->pages[GROUP_FULL].page[page].n_refs > 0);
+}
+
+/* Where the row's key lives, as if it were a position. */
+static int place_of(const struct pass *p, int row)
+{
+    return p->positions[row] + tree_slot(p->b, row) - BATCH_POSITIONS(p->b)[row];
+}
+
+static void run_row(const struct pass *p, int row)
+{
+    const struct batch *b = p->b;
+    const int seq = BATCH_ROW_SEQ(b)[row], position = p->positions[row];
+    const struct batch_seq *s = &BATCH_SEQS(b)[seq];
+    const uint64_t state = p->kind == DRAFT_AGAIN    ? states[row]
+                           : p->kind == DRAFT_BEHIND ? step_taps[row]
+                                                     : taps[row];
+    const bool is_valid = row < s->first_row + p->n_valid[seq];
+
+    if (b->n_follows > 0)
+        check_is_held(page_of(b, s, BATCH_POSITIONS(b)[row]));
+    if (p->kind == DRAFT_AGAIN)
+        CHECK(*slot(b, s, slot_seen(b, row, position - 1)) == state);
+    else if (p->kind == DRAFT_FIRST)
+        check_is_known(state, position, p->tokens[row]);
+    CHECK(p->kind == DRAFT_AGAIN || place_of(p, row) == position);
+    if (is_valid)
+        write_slot(b, s, place_of(p, row), next_token_hash(state, p->tokens[row]));
+    else
+        *slot(b, s, place_of(p, row)) = mix(state, 9); /* nobody may read it */
+}
+
+/* Where the guesses begin is known from the caller's tokens, unless the answer ends before. */
+static void check_behind(const struct pass *p, const struct caller *c, uint64_t state, int position)
+{
+    const int n_due = c->n_due[p->b->follows_ticket % 2];
+
+    if (is_over(p, c))
+        return;
+    if (p->kind == DRAFT_AGAIN) {
+        CHECK(position > n_due);
+        return;
+    }
+    CHECK(position == n_due);
+    CHECK(state == c->token_hash[position - 1]);
+}
+
+static void run_sample(const struct pass *p, int i, uint64_t *out)
+{
+    const struct batch *b = p->b;
+    const struct batch_sample *r = &BATCH_SAMPLES(b)[i];
+    const int seq = BATCH_ROW_SEQ(b)[r->row];
+    const struct batch_seq *s = &BATCH_SEQS(b)[seq];
+    const bool is_tree = b->n_tree_masks > 0;
+    const int row = is_tree ? r->row : s->first_row + p->n_valid[seq] - 1;
+    const int position = p->positions[row];
+    const struct caller *c = caller_with(r->seed);
+
+    CHECK((int)r->position - p->n_lowered[seq] == position + 2);
+    CHECK(r->row == s->first_row + s->n_rows - 1 || is_tree);
+    CHECK(b->n_follows == 0 || BATCH_FOLLOWS(b)[seq].sample == i);
+    CHECK(c->request->seq.state == SEQ_RUNNING);
+    *out = *slot(b, s, place_of(p, row));
+    if (p->kind == DRAFT_FIRST)
+        CHECK(position == c->request->seq.n_tokens - 2);
+    if (b->n_follows > 0)
+        check_behind(p, c, *out, position + 2);
+    if (p->kind != DRAFT_AGAIN && !is_over(p, c))
+        check_read(b, s, position, c);
+    next_tokens()[i] = guess(c, *out, position + 2);
     if (b->n_candidates > 0)
-        guess_more(candidates[i], b->n_candidates, c, *out, (int)p->position);
+        guess_more(candidates[i], b->n_candidates, c, *out, position + 2);
     totals.n_guesses++;
 }
 
-/* While a step is in flight the head only stores positions, and guesses nothing. */
-enum osp_status head_run(const struct batch *b, bool again, uint64_t *ticket)
+/* While a step is in flight the head only stores positions, and guesses nothing; or its passes run
+ * behind that step. */
+static void check_pass(const struct pass *p)
 {
-    uint64_t next[SAMPLES_MAX];
+    const struct batch *b = p->b;
+    const bool is_tree = b->n_tree_masks > 0;
 
     CHECK(world.odds.eagle3);
-    CHECK(!world.is_in_flight || (world.odds.is_ahead && !again && b->n_samples == 0));
+    if (p->kind == DRAFT_BEHIND)
+        CHECK(b->n_follows > 0);
+    if (b->n_follows > 0)
+        CHECK(world.odds.is_ahead && world.is_in_flight && p->kind != DRAFT_FIRST &&
+              b->n_follows == b->n_seqs && b->follows_ticket + 1 == world.n_begun);
+    else
+        CHECK(!world.is_in_flight ||
+              (world.odds.is_ahead && p->kind == DRAFT_FIRST && b->n_samples == 0));
     CHECK(b->n_rows > 0 && b->n_rows <= world.engine->limits.n_batch_tokens_max);
     CHECK(b->n_seqs <= world.engine->limits.n_seqs_max && b->n_samples <= SAMPLES_MAX);
-    CHECK(b->n_samples <= b->n_seqs || b->n_tree_masks > 0);
-    CHECK(!again || (b->n_rows == b->n_samples && (b->n_rows == b->n_seqs || b->n_tree_masks > 0)));
+    CHECK(b->n_samples <= b->n_seqs || is_tree);
+    CHECK(p->kind != DRAFT_AGAIN ||
+          (b->n_rows == b->n_samples && (b->n_rows == b->n_seqs || is_tree)));
+    CHECK(!is_tree || (p->kind == DRAFT_AGAIN && !world.odds.is_ahead && b->n_follows == 0));
+}
+
+enum osp_status head_run(const struct batch *b, const struct compiled *program, uint64_t *ticket)
+{
+    struct pass p = {.b = b, .kind = (enum draft_pass)((const char *)program - programs)};
+    uint64_t next[SAMPLES_MAX];
+
+    check_pass(&p);
+    resolve(&p);
     for (int row = 0; row < b->n_rows; row++)
-        run_row(b, row, again);
+        run_row(&p, row);
     for (int i = 0; i < b->n_samples; i++)
-        run_sample(b, i, again, &next[i]);
+        run_sample(&p, i, &next[i]);
     memcpy(states, next, (size_t)b->n_samples * sizeof *next);
     totals.n_head_rows += b->n_rows;
+    totals.n_behind += b->n_follows > 0;
     *ticket = FIRST_TICKET + n_passes++;
     if (!chance(4 * world.odds.device))
         return OSP_OK;

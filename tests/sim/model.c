@@ -126,14 +126,21 @@ static int32_t token_of(const struct batch *b, int row)
 
     if (token >= 0)
         return token;
-    if (head_ran(b->tokens_ticket))
-        return head_tokens(b->tokens_ticket)[batch_sample_index(token)] < 0
-                   ? 0
-                   : head_tokens(b->tokens_ticket)[batch_sample_index(token)];
+    if (head_ran(b->tokens_ticket)) {
+        const int32_t *from = head_tokens(b->tokens_ticket - (uint64_t)batch_sample_back(token));
+
+        return from[batch_sample_index(token)] < 0 ? 0 : from[batch_sample_index(token)];
+    }
     CHECK(world.is_in_flight);
-    CHECK(batch_sample_index(token) < SAMPLES_MAX);
+    CHECK(batch_sample_back(token) == 0 && batch_sample_index(token) < SAMPLES_MAX);
     CHECK(b->tokens_ticket + 1 == world.n_begun);
     return sampled[b->tokens_ticket % 2][batch_sample_index(token)];
+}
+
+const int32_t *step_tokens(uint64_t ticket)
+{
+    CHECK(ticket < world.n_begun && ticket + 2 >= world.n_begun);
+    return sampled[ticket % 2];
 }
 
 static void store_row(const struct batch *b, int row, int part, const struct seq *q)
@@ -316,7 +323,7 @@ static enum osp_status sim_run(struct backend *be, struct compiled *c, const str
 
     (void)be;
     if (c != NULL) {
-        st = head_run(b, c == model.draft.run_again, ticket);
+        st = head_run(b, c, ticket);
         if (st != OSP_OK)
             mark_dead();
         return st;
@@ -429,6 +436,18 @@ static enum osp_status sim_kv_move(struct backend *be, const struct tensor *kv,
     return OSP_OK;
 }
 
+static enum osp_status sim_copy_rows(struct backend *be, const struct row_copies *c)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < c->n; i++)
+        TRY(sim_copy(be, (char *)c->to + c->rows[i].to * c->row_bytes,
+                     (const char *)c->from + c->rows[i].from * c->row_bytes,
+                     (size_t)(c->rows[i].n * c->row_bytes)));
+out:
+    return st;
+}
+
 static void sim_info(const struct backend *be, struct device_info *out)
 {
     (void)be;
@@ -453,6 +472,7 @@ static const struct backend_ops sim_ops = {.name = "sim",
                                            .copy = sim_copy,
                                            .runs_trees = true,
                                            .kv_move = sim_kv_move,
+                                           .copy_rows = sim_copy_rows,
                                            .run = sim_run,
                                            .step_wait = sim_step_wait,
                                            .sampled = sim_sampled,

@@ -96,6 +96,7 @@ struct totals {
     int64_t n_sent, n_wasted_rows;
     int64_t n_drafts, n_accepted;
     int64_t n_head_rows, n_guesses;     /* of the draft head */
+    int64_t n_behind;                   /* passes behind a step whose drafts were not counted */
     int64_t n_tree_rows, n_slots_moved; /* rows of trees; accepted drafts that were not in place */
     int64_t n_short; /* prompts without all their rows in a step that has rows of longer ones */
 };
@@ -148,8 +149,11 @@ struct osp_model *sim_model(struct osp_tokenizer *tokenizer);
 void sim_model_limits(const struct sched_limits *l);
 void sim_model_head(bool has_head); /* for the next engine */
 
-/* head.c: the draft head of the simulated device. */
-enum osp_status head_run(const struct batch *b, bool again, uint64_t *ticket);
+/* The tokens that the target's step with this ticket sampled; it is one of the last two. */
+const int32_t *step_tokens(uint64_t ticket);
+
+/* head.c: the draft head of the simulated device. The program is one of the head's. */
+enum osp_status head_run(const struct batch *b, const struct compiled *program, uint64_t *ticket);
 /* Whether the ticket is of one of its passes; and what the pass has guessed. */
 bool head_ran(uint64_t ticket);
 const int32_t *head_tokens(uint64_t ticket);

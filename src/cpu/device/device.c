@@ -72,6 +72,16 @@ static enum osp_status cpu_kv_move(struct backend *be, const struct tensor *kv,
     return OSP_OK;
 }
 
+static enum osp_status cpu_copy_rows(struct backend *be, const struct row_copies *c)
+{
+    (void)be;
+    for (int i = 0; i < c->n; i++)
+        memcpy((char *)c->to + c->rows[i].to * c->row_bytes,
+               (const char *)c->from + c->rows[i].from * c->row_bytes,
+               (size_t)(c->rows[i].n * c->row_bytes));
+    return OSP_OK;
+}
+
 static enum osp_status cpu_pack(struct backend *be, struct tensor *out, const struct tensor *host)
 {
     enum osp_status st;
@@ -370,6 +380,7 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .read = cpu_move,
                                             .copy = cpu_move,
                                             .kv_move = cpu_kv_move,
+                                            .copy_rows = cpu_copy_rows,
                                             .pack = cpu_pack,
                                             .pack_bytes = cpu_pack_bytes,
                                             .kv_dtype = cpu_kv_dtype,

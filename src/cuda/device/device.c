@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cuda/device/copy_rows.h"
 #include "cuda/device/gpu.h"
 
 enum osp_status gpu_check(cudaError_t error, const char *what)
@@ -69,6 +70,13 @@ static enum osp_status cuda_copy(struct backend *be, void *dst, const void *src,
 
     return gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDeviceToDevice, gpu->stream),
                      "copying on the device");
+}
+
+/* One kernel: each copy of its own would wait for the one before it. */
+static enum osp_status cuda_copy_rows(struct backend *be, const struct row_copies *copies)
+{
+    launch_copy_rows(gpu_select(be)->stream, copies);
+    return gpu_check(cudaGetLastError(), "copying rows on the device");
 }
 
 static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const struct tensor *host)
@@ -381,6 +389,7 @@ const struct backend_ops gpu_ops = {.name = "cuda",
                                     .write = cuda_write,
                                     .read = cuda_read,
                                     .copy = cuda_copy,
+                                    .copy_rows = cuda_copy_rows,
                                     .pack = cuda_pack,
                                     .fill_random = cuda_fill_random,
                                     .pack_bytes = cuda_pack_bytes,

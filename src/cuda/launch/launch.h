@@ -59,9 +59,11 @@ struct step_results {
 struct upload_launch {
     const void *from; /* host */
     void *to;
-    int64_t n_bytes;        /* a multiple of 16 */
-    const int32_t *sampled; /* tokens of an earlier step, for tokens < 0; NULL: no such tokens */
-    int64_t first_token;    /* index of the first token, in ints */
+    int64_t n_bytes; /* a multiple of 16 */
+    /* Tokens of earlier steps, for tokens < 0: by batch_sample_back(); the first one NULL: there
+     * are no such tokens. */
+    const int32_t *sampled[BATCH_STEPS_BACK];
+    int64_t first_token; /* index of the first token, in ints */
     int n_tokens;
     struct step_results *results; /* host */
     uint32_t *n_exchanges_to; /* receives n_exchanges (common/rank_exchange.h); NULL: one rank */
@@ -69,6 +71,15 @@ struct upload_launch {
 };
 /* Copies the batch to the device and fills in the tokens that an earlier step sampled. */
 void launch_upload(cudaStream_t stream, const struct upload_launch *l);
+
+/* Lowers what depends on the drafts that an earlier step accepts, in an uploaded batch. */
+struct follow_launch {
+    struct batch *batch;    /* with n_follows > 0 */
+    const int32_t *sampled; /* of the step with the batch's follows_ticket */
+    uint64_t *noise_keys;   /* (R) */
+    int n_follows;
+};
+void launch_follow(cudaStream_t stream, const struct follow_launch *l);
 
 struct download_launch {
     struct sample_args args;

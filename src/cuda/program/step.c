@@ -74,13 +74,19 @@ static enum osp_status next_slot(struct gpu *gpu, struct step_slot **out)
 
 /* ---- upload ---- */
 
-/* Whether the token of a row is sampled by an earlier step. */
-static bool has_sampled(const struct batch *b)
+/* Of how many earlier steps, the one with tokens_ticket and those before it, samples may be tokens
+ * of rows. */
+static int n_steps_back(const struct batch *b)
 {
-    for (int row = 0; row < b->n_rows; row++)
-        if (BATCH_TOKENS(b)[row] < 0)
-            return true;
-    return false;
+    int n = 0;
+
+    for (int row = 0; row < b->n_rows; row++) {
+        const int32_t token = BATCH_TOKENS(b)[row];
+
+        if (token < 0 && batch_sample_back(token) >= n)
+            n = batch_sample_back(token) + 1;
+    }
+    return n;
 }
 
 static bool has_top(const struct batch *b)
@@ -106,6 +112,23 @@ static enum osp_status check_sampled(const struct gpu *gpu, uint64_t ticket)
                 "cuda: step %llu takes tokens of step %llu, which did not sample, or which a later "
                 "step has replaced",
                 (unsigned long long)gpu->ticket + 1, (unsigned long long)ticket);
+}
+
+/* Queued behind the upload of a batch that depends on accepted drafts. keys_bytes: before it. */
+static enum osp_status follow(struct gpu *gpu, const struct batch *b, int64_t keys_bytes)
+{
+    char *keys = gpu->workspaces.at[WORKSPACE_batch].data;
+    const struct follow_launch l = {.batch = (struct batch *)(void *)(keys + keys_bytes),
+                                    .sampled = sampled_of(gpu, b->follows_ticket),
+                                    .noise_keys = (uint64_t *)(void *)keys,
+                                    .n_follows = b->n_follows};
+    enum osp_status st;
+
+    TRY(check_sampled(gpu, b->follows_ticket));
+    launch_follow(gpu->stream, &l);
+    TRY(gpu_check(cudaGetLastError(), "launching the count of accepted drafts"));
+out:
+    return st;
 }
 
 /* The keys of the samples' noise, followed by the batch, always at the same address. *header is
@@ -135,12 +158,14 @@ static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const str
         l.n_exchanges_to = gpu->peers.n_before;
         l.n_exchanges = gpu->n_exchanges;
     }
-    if (has_sampled(b)) {
-        TRY(check_sampled(gpu, b->tokens_ticket));
-        l.sampled = sampled_of(gpu, b->tokens_ticket);
+    for (int back = 0; back < n_steps_back(b); back++) {
+        TRY(check_sampled(gpu, b->tokens_ticket - (uint64_t)back));
+        l.sampled[back] = sampled_of(gpu, b->tokens_ticket - (uint64_t)back);
     }
     launch_upload(gpu->stream, &l);
     TRY(gpu_check(cudaGetLastError(), "launching the upload of a batch"));
+    if (b->n_follows > 0)
+        TRY(follow(gpu, b, before_bytes));
 out:
     return st;
 }
@@ -157,6 +182,7 @@ enum osp_status gpu_transfer_try(struct gpu *gpu)
     enum osp_status st;
 
     launch_upload(gpu->stream, &up);
+    launch_follow(gpu->stream, &(struct follow_launch){.n_follows = 0});
     launch_download(gpu->stream, &down);
     TRY(gpu_check(cudaGetLastError(), "trying the upload and download kernels"));
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "trying the upload and download kernels"));

@@ -107,7 +107,8 @@ static struct batch_counts layout_of(const struct batch *b, const struct step_co
                                  .n_pages = b->n_pages,
                                  .n_seen = b->n_seen,
                                  .n_biases = b->n_biases,
-                                 .n_mask_words = b->n_mask_words};
+                                 .n_mask_words = b->n_mask_words,
+                                 .n_follows = b->n_follows > 0 ? n->n_seqs : 0};
 }
 
 int64_t step_batch_bytes(const struct batch *b, const struct step_counts *n)
@@ -134,6 +135,7 @@ struct batch *step_batch_copy(void *memory, const struct batch *b, const struct 
     to->n_rows = b->n_rows;
     to->n_seqs = b->n_seqs;
     to->n_samples = b->n_samples;
+    to->n_follows = b->n_follows;
     copy_array(to, to->offset_tokens, b, b->offset_tokens, n_int_bytes);
     copy_array(to, to->offset_positions, b, b->offset_positions, n_int_bytes);
     copy_array(to, to->offset_row_seq, b, b->offset_row_seq, n_int_bytes);
@@ -142,7 +144,7 @@ struct batch *step_batch_copy(void *memory, const struct batch *b, const struct 
                (size_t)b->n_seqs * sizeof(struct batch_seq));
     copy_array(to, to->offset_samples, b, b->offset_samples,
                (size_t)b->n_samples * sizeof(struct batch_sample));
-    /* the arrays from here on have the same sizes in both */
+    /* the arrays from here on have the same sizes in both, but for the last one */
     copy_array(to, to->offset_pages, b, b->offset_pages, (size_t)(b->size_bytes - b->offset_pages));
     return to;
 }

@@ -9,10 +9,13 @@
 
 static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
 /* What a device that queues steps does for the head beside a step is waited for by nobody, so its
- * time is not measured while serving. COPY_NS, for the copy of a request's state, is an estimate;
- * with TAPS_NS, for the copies in the step, a step of one H200 took 9 us longer (measure_head). */
-static const double COPY_NS = 4e3, TAPS_NS = 10e3;
+ * time is not measured while serving. COPY_NS, for the kernel that copies the states of all
+ * requests, is an estimate; with TAPS_NS, for the copies in the step, a step of one H200 took 9 us
+ * longer (measure_head). */
+static const double COPY_NS = 5e3, TAPS_NS = 10e3;
 enum { FIRST_RUNS = 4 };
+
+static_assert((int)BATCH_DRAFTS_MAX == (int)DRAFTS_MAX, "a batch has the drafts of any step");
 
 /* ---- life cycle ---- */
 
@@ -26,7 +29,8 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
                                         .n_seqs = limits->n_seqs_max,
                                         .n_samples = limits->n_seqs_max + limits->n_draft_rows_max,
                                         .n_pages = limits->n_seqs_max * n_pages,
-                                        .has_trees = true};
+                                        .has_trees = true,
+                                        .n_follows = limits->n_seqs_max};
     enum osp_status st;
 
     d->model = model;
@@ -41,7 +45,8 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
     d->n_samples_max = counts.n_samples;
     TRY(mem_try_array(&d->candidates, (size_t)counts.n_samples,
                       DRAFT_CANDIDATES_MAX * sizeof *d->candidates, "guesses of a draft head"));
-    TRY(mem_try_array(&d->open.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
+    TRY(mem_try_array(&d->kept, n, sizeof *d->kept, "states for a draft head"));
+    TRY(mem_try_array(&d->chain.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
     TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
     *out = d;
 out:
@@ -58,7 +63,8 @@ void draft_model_free(struct draft_model *d)
     free(d->segments);
     free(d->tokens);
     free(d->candidates);
-    free(d->open.at);
+    free(d->kept);
+    free(d->chain.at);
     free(d->batch_memory);
     free(d);
 }
@@ -73,7 +79,9 @@ static void *writable(struct batch *b, int32_t offset)
 /* A few rows with guesses are decode rows, whose kernels are faster. Bits do not matter. */
 static enum phase phase_of(const struct draft_model *d, const struct draft_segment *s)
 {
-    return s->sampled != NULL && d->n_rows <= d->n_decode_max ? PHASE_DECODE : PHASE_PREFILL;
+    const bool has_guesses = s->sampled != NULL || d->chain.follows_ticket != 0;
+
+    return has_guesses && d->n_rows <= d->n_decode_max ? PHASE_DECODE : PHASE_PREFILL;
 }
 
 static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, int row,
@@ -83,7 +91,7 @@ static void fill_rows(struct batch *b, const struct draft_segment *s, int seq, i
     int32_t *seqs = writable(b, b->offset_row_seq), *phases = writable(b, b->offset_phases);
 
     for (int i = 0; i < s->n_rows; i++) {
-        tokens[row + i] = s->tokens != NULL ? s->tokens[s->first + i + 1] : s->token;
+        tokens[row + i] = s->tokens != NULL ? s->tokens[s->first + i + 1] : s->token - i;
         positions[row + i] = s->first + i;
         seqs[row + i] = seq;
         phases[row + i] = (int32_t)phase;
@@ -120,12 +128,20 @@ struct batch_sample draft_sample_of(const struct seq *q, int row, int position)
                                  .seed = p->seed};
 }
 
-static void fill_sample(struct batch *b, const struct draft_segment *s, int row, int *n_samples)
+static void fill_sample(struct batch *b, const struct draft_segment *s, int row)
 {
     struct batch_sample *out = writable(b, b->offset_samples);
 
-    out[(*n_samples)++] =
-        draft_sample_of(s->sampled, row + s->n_rows - 1, s->sampled->n_tokens + s->n_guessed);
+    out[s->sample] = draft_sample_of(s->sampled, row + s->n_rows - 1, s->sampled_position);
+}
+
+static void fill_follow(struct batch *b, const struct draft_segment *s, int seq)
+{
+    struct batch_follow *out = (struct batch_follow *)writable(b, b->offset_follows) + seq;
+
+    *out = s->follow != NULL ? *s->follow : (struct batch_follow){.n_drafts = 0};
+    out->sample = s->sampled != NULL ? s->sample : -1;
+    out->lowers_row = out->n_drafts > 0 && s->n_rows > 1;
 }
 
 static struct batch *lay_out(struct draft_model *d)
@@ -133,22 +149,26 @@ static struct batch *lay_out(struct draft_model *d)
     struct batch_counts counts = {
         .n_rows = d->n_rows, .n_seqs = d->n_segments, .n_pages = d->n_pages};
     struct batch *b;
-    int row = 0, page = 0, n_samples = 0;
+    int row = 0, page = 0;
 
     for (int i = 0; i < d->n_segments; i++)
         counts.n_samples += d->segments[i].sampled != NULL;
+    counts.n_follows = d->chain.follows_ticket != 0 ? d->n_segments : 0;
     b = batch_init(d->batch_memory, counts);
+    b->follows_ticket = d->chain.follows_ticket;
     for (int i = 0; i < d->n_segments; i++) {
         const struct draft_segment *s = &d->segments[i];
 
         fill_rows(b, s, i, row, phase_of(d, s));
         draft_fill_seq(b, s, i, row, page);
         if (s->sampled != NULL)
-            fill_sample(b, s, row, &n_samples);
+            fill_sample(b, s, row);
+        if (counts.n_follows > 0)
+            fill_follow(b, s, i);
         row += s->n_rows;
         page += s->n_pages;
     }
-    b->n_candidates = n_samples > 0 ? d->n_candidates : 0;
+    b->n_candidates = counts.n_samples > 0 ? d->n_candidates : 0;
     return b;
 }
 
@@ -240,18 +260,6 @@ static int n_adjacent(const struct step_rows *r, int i, int n)
     return k;
 }
 
-static enum osp_status keep_rows(struct draft_model *d, const struct step_rows *r, int n, int place)
-{
-    enum osp_status st = OSP_OK;
-
-    for (int i = 0, k; i < n; i += k) {
-        k = n_adjacent(r, i, n);
-        TRY(model_draft_keep(d->model, step_row(r, i), k, place + i));
-    }
-out:
-    return st;
-}
-
 /* Rows [i, end) become rows of the head's batch, from `row` on. */
 static enum osp_status take_rows(struct draft_model *d, const struct step_rows *r, int i, int end,
                                  int row)
@@ -323,6 +331,41 @@ out:
     return st;
 }
 
+static enum osp_status copy_kept(struct draft_model *d)
+{
+    enum osp_status st = OSP_OK;
+
+    if (d->n_kept > 0)
+        TRY(model_draft_keep(d->model, d->kept, d->n_kept));
+out:
+    d->n_kept = 0;
+    return st;
+}
+
+/* Rows of the step go to places, before the next step replaces them: copy_kept(). */
+static enum osp_status keep(struct draft_model *d, int step_row, int n_rows, int place)
+{
+    enum osp_status st = OSP_OK;
+
+    if (d->n_kept == d->n_seqs_max)
+        TRY(copy_kept(d));
+    d->kept[d->n_kept++] = (struct row_copy){.to = place, .from = step_row, .n = n_rows};
+out:
+    return st;
+}
+
+static enum osp_status keep_rows(struct draft_model *d, const struct step_rows *r, int n, int place)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0, k; i < n; i += k) {
+        k = n_adjacent(r, i, n);
+        TRY(keep(d, step_row(r, i), k, place + i));
+    }
+out:
+    return st;
+}
+
 /* The head gets all states; the last one waits, too, for the next guess. Two segments of a sequence
  * cannot be in one batch, so the first is run before. */
 static enum osp_status store(struct draft_model *d, struct draft_progress *p,
@@ -336,7 +379,7 @@ static enum osp_status store(struct draft_model *d, struct draft_progress *p,
         TRY(run_collected(d));
     }
     TRY(collect_step(d, *s, rows, n));
-    TRY(model_draft_keep(d->model, step_row(rows, n - 1), 1, first_place(p)));
+    TRY(keep(d, step_row(rows, n - 1), 1, first_place(p)));
     p->n_stored = end;
     p->first_kept = end - 1;
     p->n_kept = 1;
@@ -383,12 +426,20 @@ out:
     return st;
 }
 
+/* A pass behind the step has stored its positions, of which those before `end` count. */
+static enum osp_status follow_behind(struct draft_progress *p, int end)
+{
+    p->n_stored = p->first_kept = end;
+    p->n_kept = 0;
+    return OSP_OK;
+}
+
 static enum osp_status follow(struct draft_model *d, const struct step_chunk *chunk,
                               const struct batch *b, const struct batch_seq *seq,
                               struct draft_progress *p)
 {
     const int n = n_known(chunk), end = chunk->first + n;
-    const bool is_kept_ahead = p->is_kept_ahead;
+    const bool is_kept_ahead = p->is_kept_ahead, is_guessed_behind = p->is_guessed_behind;
     const struct step_rows rows = step_rows_of(chunk, seq);
     const struct draft_segment s = {.tokens = chunk->seq->tokens,
                                     .first = chunk->first,
@@ -397,7 +448,9 @@ static enum osp_status follow(struct draft_model *d, const struct step_chunk *ch
                                     .n_pages = seq->n_pages[GROUP_FULL]};
     enum osp_status st;
 
-    p->is_kept_ahead = false;
+    p->is_kept_ahead = p->is_guessed_behind = false;
+    if (is_guessed_behind)
+        return follow_behind(p, chunk->first + n);
     if (n <= 0)
         return OSP_OK;
     if (is_kept_ahead)
@@ -426,22 +479,22 @@ enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan
                                    double *queued_ns)
 {
     const struct batch *b = plan->batch;
-    int n_followed = 0;
     enum osp_status st = OSP_OK;
 
     d->is_queued = is_sent;
     touch_all(d, plan, progress);
     for (int i = 0; i < plan->n_chunks; i++) {
         assert(!is_sent || progress[i] == NULL || progress[i]->is_kept_ahead);
-        n_followed += progress[i] != NULL;
         if (progress[i] != NULL)
             TRY(follow(d, &plan->chunks[i], b, &BATCH_SEQS(b)[i], progress[i]));
     }
     *queued_ns = is_sent ? d->n_segments * d->pass_ns[0] : 0;
     if (d->is_pipelined)
-        *queued_ns += TAPS_NS + n_followed * COPY_NS;
+        *queued_ns += TAPS_NS + COPY_NS;
+    TRY(copy_kept(d));
     TRY(run_collected(d));
 out:
+    d->n_kept = 0;
     d->n_steps++;
     d->is_queued = false;
     if (st != OSP_OK)
@@ -481,11 +534,12 @@ enum osp_status draft_model_keep_ahead(struct draft_model *d, const struct step_
             continue;
         find_places(d, p);
         begin_at(p, plan->chunks[i].first);
-        TRY(model_draft_keep(d->model, BATCH_SEQS(plan->batch)[i].first_row, 1,
-                             first_place(p) + p->n_kept));
+        TRY(keep(d, BATCH_SEQS(plan->batch)[i].first_row, 1, first_place(p) + p->n_kept));
         p->is_kept_ahead = true;
     }
+    TRY(copy_kept(d));
 out:
+    d->n_kept = 0;
     return st;
 }
 
@@ -517,7 +571,8 @@ bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q)
     return p->place > 0 && p->n_kept > 0 && p->first_kept + p->n_kept == q->n_tokens - 1;
 }
 
-static struct draft_segment segment_of(const struct draft_request *w, int n_guessed)
+/* The pass behind `depth` guesses: its sample i is the request's. */
+static struct draft_segment segment_of(const struct draft_request *w, int i, int depth)
 {
     const struct page_list *full = &w->q->pages[GROUP_FULL];
 
@@ -525,7 +580,9 @@ static struct draft_segment segment_of(const struct draft_request *w, int n_gues
                                   .first_page = full->first,
                                   .n_pages = full->n,
                                   .sampled = w->q,
-                                  .n_guessed = n_guessed};
+                                  .sample = i,
+                                  .sampled_position = w->n_tokens + depth,
+                                  .follow = &w->follow};
 }
 
 /* n_passes passes have run in all_ns, for n_seqs requests: the means of both kinds move in
@@ -547,6 +604,13 @@ static void note_time(struct draft_model *d, int n_passes, uint64_t all_ns, int 
         d->pass_ns[1] *= 1 + weight * (ns / expected_ns - 1);
 }
 
+/* A pass with samples of the first n requests of the chain has been started. */
+static void add_pass(struct chain *c, int n, uint64_t ticket)
+{
+    c->n[c->n_passes] = n;
+    c->tickets[c->n_passes++] = ticket;
+}
+
 /* Starts the pass that gives the first guess of each request. The copies that keep the last states
  * are ordered behind those that this pass reads. */
 enum osp_status draft_start_first(struct draft_model *d, struct draft_request *const *at, int n,
@@ -557,7 +621,7 @@ enum osp_status draft_start_first(struct draft_model *d, struct draft_request *c
     for (int i = 0; i < n; i++) {
         const struct draft_progress *p = at[i]->progress;
         const int last = p->first_kept + p->n_kept - 1;
-        struct draft_segment s = segment_of(at[i], 0);
+        struct draft_segment s = segment_of(at[i], i, 0);
 
         s.tokens = at[i]->q->tokens;
         TRY(collect_kept(d, p, s, p->n_stored < last ? p->n_stored : last));
@@ -570,25 +634,38 @@ out:
     return st;
 }
 
-/* Starts the pass behind `depth` guesses of the first n requests. A device that is pipelined takes
- * the last guess from the pass before, whose ticket *ticket is. */
-static enum osp_status start_again(struct draft_model *d, struct draft_request *const *at, int n,
-                                   int depth, uint64_t *ticket)
+/* Requests with more guesses than `depth`: the first ones. */
+static int n_deeper(const struct chain *c, int depth)
 {
+    int n = depth > 0 ? c->n[depth - 1] : c->n_seqs;
+
+    while (n > 0 && c->at[n - 1]->n_wanted <= depth)
+        n--;
+    return n;
+}
+
+/* Starts the next pass, of the first n requests. A device that is pipelined takes the last guess
+ * from the pass before. */
+static enum osp_status start_again(struct draft_model *d, int n)
+{
+    struct chain *c = &d->chain;
+    const int depth = c->n_passes;
+    uint64_t ticket;
     struct batch *b;
     enum osp_status st;
 
     for (int i = 0; i < n; i++) {
-        struct draft_segment s = segment_of(at[i], depth);
+        struct draft_segment s = segment_of(c->at[i], i, depth);
 
         s.token = d->is_pipelined ? batch_token_sampled(i) : d->tokens[i] < 0 ? 0 : d->tokens[i];
-        s.first = at[i]->q->n_tokens - 2 + depth;
+        s.first = c->at[i]->n_tokens - 2 + depth;
         s.n_rows = 1;
         collect(d, &s);
     }
     b = lay_out(d);
-    b->tokens_ticket = *ticket;
-    TRY(model_draft_again(d->model, b, ticket));
+    b->tokens_ticket = c->tickets[depth - 1];
+    TRY(model_draft_again(d->model, b, &ticket));
+    add_pass(c, n, ticket);
 out:
     clear(d);
     return st;
@@ -611,19 +688,62 @@ out:
     return st;
 }
 
-/* The guesses of a pass of the first n requests, which have `depth` guesses each, but for those
- * that could not be sampled: these end. */
-static enum osp_status take_guesses(struct draft_model *d, struct draft_request *const *at, int n,
-                                    int depth, uint64_t ticket)
+/* Reads the first pass that has not been read. The guess replaces the token that stands for it,
+ * with id 0 where there is none; or it is added, unless it could not be sampled: the list ends. */
+static enum osp_status read_next(struct draft_model *d)
 {
+    struct chain *c = &d->chain;
+    const int depth = c->n_read++;
     enum osp_status st;
 
-    TRY(read_pass(d, n, depth, ticket));
-    for (int i = 0; i < n; i++)
-        if (at[i]->n == depth && d->tokens[i] >= 0)
-            at[i]->tokens[at[i]->n++] = d->tokens[i];
+    TRY(read_pass(d, c->n[depth], depth, c->tickets[depth]));
+    for (int i = 0; i < c->n[depth]; i++) {
+        struct draft_request *w = c->at[i];
+
+        if (w->n > depth)
+            w->tokens[depth] = d->tokens[i] < 0 ? 0 : d->tokens[i];
+        else if (w->n == depth && d->tokens[i] >= 0)
+            w->tokens[w->n++] = d->tokens[i];
+    }
 out:
     return st;
+}
+
+/* The passes left. On a device that is pipelined each one starts before the guesses of the one
+ * before are read, so that the device does not wait for the host. */
+static enum osp_status start_more(struct draft_model *d, int n_passes_max)
+{
+    struct chain *c = &d->chain;
+    const int n_unread_max = d->is_pipelined ? (int)BATCH_STEPS_BACK : 1;
+    enum osp_status st = OSP_OK;
+
+    while (c->n_passes < n_passes_max && n_deeper(c, c->n_passes) > 0) {
+        if (c->n_passes - c->n_read == n_unread_max)
+            TRY(read_next(d));
+        TRY(start_again(d, n_deeper(c, c->n_passes)));
+    }
+out:
+    return st;
+}
+
+static enum osp_status read_all(struct draft_model *d)
+{
+    enum osp_status st = OSP_OK;
+
+    while (d->chain.n_read < d->chain.n_passes)
+        TRY(read_next(d));
+out:
+    return st;
+}
+
+/* The guesses of the passes that have not been read are known to the device alone. */
+static void leave_open(struct chain *c)
+{
+    for (int depth = c->n_read; depth < c->n_passes; depth++)
+        for (int i = 0; i < c->n[depth]; i++)
+            if (c->at[i]->n == depth)
+                c->at[i]->tokens[c->at[i]->n++] = batch_token_sampled_before(
+                    (int)(c->tickets[c->n_passes - 1] - c->tickets[depth]), i);
 }
 
 /* Guesses that a request can have: the position of each but the first is in a page of its own. */
@@ -634,67 +754,19 @@ static int n_guesses(const struct draft_request *w)
     return n_more < 0 ? 1 : n_more + 1 < w->n_max ? n_more + 1 : w->n_max;
 }
 
-/* Those with more guesses come first, so that each pass has the first rows of the one before. */
-static void order(struct draft_request **at, struct draft_request *list, int n)
+/* A new chain. Those with more guesses come first, so that each pass has the first rows of the one
+ * before. */
+static void begin_chain(struct chain *c, struct draft_request *list, int n)
 {
-    int i = 0;
+    struct draft_request **at = c->at;
 
+    assert(c->n_read == c->n_passes);
+    *c = (struct chain){.at = at};
     for (int depth = DRAFTS_MAX; depth > 0; depth--)
         for (int k = 0; k < n; k++)
-            if (n_guesses(&list[k]) == depth)
-                at[i++] = &list[k];
-    assert(i == n);
-}
-
-static int n_deeper(struct draft_request *const *at, int n, int depth)
-{
-    while (n > 0 && n_guesses(at[n - 1]) <= depth)
-        n--;
-    return n;
-}
-
-/* The guesses of the last pass are known to the device alone. */
-static void leave_open(struct draft_model *d, struct draft_request *const *at, int n, int depth,
-                       uint64_t ticket)
-{
-    for (int i = 0; i < n; i++) {
-        d->open.at[i] = at[i];
-        if (at[i]->n == depth)
-            at[i]->tokens[at[i]->n++] = batch_token_sampled(i);
-    }
-    d->open.n = n;
-    d->open.depth = depth;
-    d->open.ticket = ticket;
-}
-
-/* All passes. On a device that is pipelined each one starts before the guesses of the one before
- * are read, so that the device does not wait for the host. stays_open: those of the last one are
- * not read. */
-static enum osp_status run_passes(struct draft_model *d, struct draft_request *const *at, int n,
-                                  bool stays_open)
-{
-    uint64_t ticket, next;
-    enum osp_status st;
-
-    TRY(draft_start_first(d, at, n, &ticket));
-    for (int depth = 0; n > 0; depth++) {
-        const int n_next = n_deeper(at, n, depth + 1);
-
-        if (n_next == 0 && stays_open) {
-            leave_open(d, at, n, depth, ticket);
-            break;
-        }
-        next = ticket;
-        if (n_next > 0 && d->is_pipelined)
-            TRY(start_again(d, at, n_next, depth + 1, &next));
-        TRY(take_guesses(d, at, n, depth, ticket));
-        if (n_next > 0 && !d->is_pipelined)
-            TRY(start_again(d, at, n_next, depth + 1, &next));
-        ticket = next;
-        n = n_next;
-    }
-out:
-    return st;
+            if (list[k].n_wanted == depth)
+                at[c->n_seqs++] = &list[k];
+    assert(c->n_seqs == n);
 }
 
 /* Trees of all requests, or chains. */
@@ -705,8 +777,12 @@ static enum osp_status guess_some_trees(struct draft_model *d, struct draft_requ
     int n_passes;
     enum osp_status st;
 
-    for (int i = 0; i < n; i++)
+    assert(!d->is_pipelined); /* passes of trees need the guesses of those before */
+    assert(d->chain.n_read == d->chain.n_passes);
+    for (int i = 0; i < n; i++) {
         at[i] = &list[i];
+        at[i]->n_tokens = at[i]->q->n_tokens;
+    }
     TRY(draft_guess_trees(d, at, n, &n_passes));
     note_time(d, n_passes, clock_ns() - begin_ns, n);
 out:
@@ -718,19 +794,26 @@ out:
 static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n,
                                   bool stays_open)
 {
-    struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
     const uint64_t begin_ns = clock_ns();
+    uint64_t ticket;
     enum osp_status st;
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         list[i].n = 0;
-    order(at, list, n);
-    d->open.n_seqs = n;
-    TRY(run_passes(d, at, n, stays_open));
-    if (!stays_open)
-        note_time(d, n_guesses(at[0]), clock_ns() - begin_ns, n);
+        list[i].n_wanted = n_guesses(&list[i]);
+        list[i].n_tokens = list[i].q->n_tokens;
+    }
+    begin_chain(&d->chain, list, n);
+    TRY(draft_start_first(d, d->chain.at, n, &ticket));
+    add_pass(&d->chain, n, ticket);
+    TRY(start_more(d, DRAFTS_MAX));
+    if (stays_open) {
+        leave_open(&d->chain);
+        return OSP_OK;
+    }
+    TRY(read_all(d));
+    note_time(d, d->chain.n_passes, clock_ns() - begin_ns, n);
 out:
-    free(at);
     clear(d);
     return st;
 }
@@ -754,7 +837,6 @@ enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *l
 {
     enum osp_status st = OSP_OK;
 
-    assert(d->open.n == 0);
     for (int done = 0, now; done < n; done += now) {
         now = n_at_once(d, list + done, n - done);
         if (list[done].shape != NULL)
@@ -766,23 +848,151 @@ out:
     return st;
 }
 
+/* ---- guesses behind a step whose accepted drafts are not known ---- */
+
+/* All earlier states have been stored. What is stored of a request that is not followed is never
+ * read. */
+bool draft_model_can_guess_behind(const struct draft_model *d, const struct step_chunk *chunk,
+                                  const struct draft_progress *p)
+{
+    return d->is_pipelined && chunk->is_sampled && chunk->n_rows == 1 + chunk->n_drafts &&
+           chunk->first >= chunk->seq->n_prompt &&
+           (p == NULL || p->n_kept == 0 || p->first_kept + p->n_kept <= p->n_stored);
+}
+
+int draft_model_guesses_behind_max(const struct step_chunk *chunk)
+{
+    const int last = chunk->first + chunk->n_drafts;
+
+    return page_list_end(&chunk->seq->pages[GROUP_FULL]) - last;
+}
+
+/* The request of the chunk, and what it knows of the chunk's drafts; NULL: it has no guesses. */
+static struct draft_request *request_behind(const struct step_chunk *chunk,
+                                            struct draft_request *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i].q == chunk->seq)
+            return &list[i];
+    return NULL;
+}
+
+static void expect_drafts(struct draft_request *w, const struct step_chunk *chunk)
+{
+    const struct seq *q = chunk->seq;
+
+    assert(w->shape == NULL && draft_is_chain(q->draft_parents, chunk->n_drafts));
+    w->n = 0;
+    w->n_wanted = w->n_max;
+    w->n_tokens = q->n_tokens + 1 + chunk->n_drafts;
+    w->follow =
+        (struct batch_follow){.first_sample = q->pending_sample, .n_drafts = chunk->n_drafts};
+    memcpy(w->follow.drafts, q->drafts, (size_t)chunk->n_drafts * sizeof *q->drafts);
+}
+
+/* The index of the request's sample in each pass. */
+static int sample_of(const struct chain *c, const struct draft_request *w)
+{
+    int i = 0;
+
+    while (c->at[i] != w)
+        i++;
+    return i;
+}
+
+/* The first pass: the rows of the step, each with the token that it samples. */
+static enum osp_status start_behind(struct draft_model *d, const struct step_plan *plan,
+                                    struct draft_request *list, int n, uint64_t step_ticket)
+{
+    struct chain *c = &d->chain;
+    uint64_t ticket;
+    struct batch *b;
+    enum osp_status st;
+
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *chunk = &plan->chunks[i];
+        const struct draft_request *w = request_behind(chunk, list, n);
+        const struct page_list *full = &chunk->seq->pages[GROUP_FULL];
+        struct draft_segment s = {
+            .pages = full->numbers, .first_page = full->first, .n_pages = full->n};
+
+        if (w != NULL)
+            s = segment_of(w, sample_of(c, w), 0);
+        s.token = batch_token_sampled(chunk->seq->pending_sample);
+        s.first = chunk->first;
+        s.n_rows = chunk->n_rows;
+        collect(d, &s);
+    }
+    b = lay_out(d);
+    b->tokens_ticket = step_ticket;
+    TRY(model_draft_behind(d->model, b, &ticket));
+    add_pass(c, c->n_seqs, ticket);
+out:
+    clear(d);
+    return st;
+}
+
+enum osp_status draft_model_guess_behind(struct draft_model *d, const struct step_plan *plan,
+                                         struct draft_progress *const *progress,
+                                         struct draft_request *list, int n, uint64_t step_ticket)
+{
+    enum osp_status st;
+
+    touch_all(d, plan, progress);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        struct draft_request *w = request_behind(&plan->chunks[i], list, n);
+
+        if (w != NULL)
+            expect_drafts(w, &plan->chunks[i]);
+    }
+    begin_chain(&d->chain, list, n);
+    d->chain.follows_ticket = step_ticket;
+    TRY(start_behind(d, plan, list, n, step_ticket));
+    TRY(start_more(d, BATCH_STEPS_BACK));
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (progress[i] != NULL)
+            progress[i]->is_guessed_behind = true;
+out:
+    d->chain.follows_ticket = 0;
+    return st;
+}
+
+enum osp_status draft_model_guess_on(struct draft_model *d)
+{
+    struct chain *c = &d->chain;
+    int n_passes_max = DRAFTS_MAX;
+    enum osp_status st;
+
+    for (int i = 0; i < c->n_seqs; i++) {
+        struct draft_request *w = c->at[i];
+        const int n = w->q != NULL ? n_guesses(w) : 0; /* pages of rejected drafts are gone */
+
+        w->n_tokens = w->q != NULL ? w->q->n_tokens : 0;
+        if ((w->q == NULL || w->n_wanted > c->n_passes) && n < n_passes_max)
+            n_passes_max = n;
+    }
+    TRY(start_more(d, n_passes_max));
+    leave_open(c);
+out:
+    return st;
+}
+
+/* ---- guesses that have not been read ---- */
+
 uint64_t draft_model_open_ticket(const struct draft_model *d)
 {
-    return d->open.n > 0 ? d->open.ticket : 0;
+    const struct chain *c = &d->chain;
+
+    return c->n_read < c->n_passes ? c->tickets[c->n_passes - 1] : 0;
 }
 
 enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns)
 {
-    const struct open_pass open = d->open;
     enum osp_status st;
 
-    d->open.n = 0;
-    TRY(read_pass(d, open.n, open.depth, open.ticket));
-    for (int i = 0; i < open.n; i++)
-        if (open.at[i]->n == open.depth + 1)
-            open.at[i]->tokens[open.depth] = d->tokens[i] < 0 ? 0 : d->tokens[i];
+    TRY(read_all(d));
     *chain_ns = d->chain_end_ns - d->chain_begin_ns;
-    note_time(d, open.depth + 1, *chain_ns, open.n_seqs);
+    note_time(d, d->chain.n_passes, *chain_ns, d->chain.n_seqs);
 out:
     return st;
 }

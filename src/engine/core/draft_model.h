@@ -20,11 +20,13 @@ struct draft_progress {
     int first_kept, n_kept; /* positions whose states wait; they end at the last known one */
     int place;              /* of the places of states, from 1; 0: none */
     bool is_kept_ahead; /* the state of the step in flight waits, too: draft_model_keep_ahead() */
+    bool is_guessed_behind; /* a pass stores its rows: draft_model_guess_behind() */
 };
 
 /* A request that wants guesses. */
 struct draft_request {
-    const struct seq *q;
+    const struct seq
+        *q; /* the caller sets it to NULL when it leaves before its guesses were read */
     struct draft_progress *progress;
     int n_max; /* at least 1; with a shape, its nodes */
     /* A tree of guesses, not a chain; NULL: a chain. All requests of a call have one, or none. Only
@@ -33,6 +35,11 @@ struct draft_request {
     int32_t tokens[DRAFTS_MAX]; /* out: (n) */
     int8_t parents[DRAFTS_MAX]; /* out: (n), with a shape: as in draft_tree.h */
     int n;
+
+    /* private to draft_model.c */
+    int n_wanted;               /* guesses that it will have */
+    int n_tokens;               /* of q when guesses begin; the most, where that is not known */
+    struct batch_follow follow; /* drafts of q in the step before the guesses */
 };
 
 struct draft_model;
@@ -68,16 +75,36 @@ bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q);
  * Where the request samples, the guess takes the same random number as the target. A list may end
  * early: at a page that does not exist yet.
  *
- * may_stay_open: a device with runs_pipelined need not wait for the last pass. The guesses of that
- * pass are then tokens < 0 (batch_token_sampled()) for a step that is run next, with
+ * may_stay_open: a device with runs_pipelined need not wait for the last passes. Their guesses are
+ * then tokens < 0 (batch_token_sampled_before()) for a step that is run next, with
  * draft_model_open_ticket() as its tokens_ticket; draft_model_receive() replaces them in `list`,
  * which must stay until then, when that step may have been run already. */
 CHECKED enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *list, int n,
                                           bool may_stay_open);
+
+/* On a device with runs_pipelined, while a step that verifies drafts is in flight, passes can be
+ * queued behind it: they get the number of accepted drafts from the device, and run while the host
+ * learns it. Whether that can be done for the chunk of a step, and with how many guesses; it must
+ * be possible for all chunks of the step. */
+bool draft_model_can_guess_behind(const struct draft_model *d, const struct step_chunk *chunk,
+                                  const struct draft_progress *p);
+int draft_model_guesses_behind_max(const struct step_chunk *chunk);
+/* Queues the first passes. list: sequences of the plan, whose drafts are known, with n_max within
+ * that bound; it must stay until the guesses are received. progress: of all chunks; NULL: the head
+ * does not follow it. */
+CHECKED enum osp_status draft_model_guess_behind(struct draft_model *d,
+                                                 const struct step_plan *plan,
+                                                 struct draft_progress *const *progress,
+                                                 struct draft_request *list, int n,
+                                                 uint64_t step_ticket);
+/* The step was committed, and draft_model_follow() called: queues the passes that are left, unless
+ * a request has left. The guesses are in the list as with may_stay_open. */
+CHECKED enum osp_status draft_model_guess_on(struct draft_model *d);
+
 /* Of the last pass; 0: all guesses are known. */
 uint64_t draft_model_open_ticket(const struct draft_model *d);
-/* Waits for the last pass, which must be open, and replaces its guesses; id 0 where there is none.
- * *chain_ns: time from the begin of the first pass to the end of the last one. */
+/* Waits for the last passes, of which some must be open, and replaces their guesses; id 0 where
+ * there is none. *chain_ns: time from the begin of the first pass to the end of the last one. */
 CHECKED enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns);
 
 /* Time of the passes that guessed, since the last call, by the clock of a device with

@@ -11,12 +11,14 @@ struct draft_places {
     uint64_t used;                      /* the last step with its owner */
 };
 
-/* The last pass of a chain, whose guesses have not been read. */
-struct open_pass {
-    struct draft_request **at; /* (n): its samples, in order */
-    int n, depth;              /* n = 0: there is none */
-    int n_seqs;                /* of the first pass */
-    uint64_t ticket;
+/* The passes of the last chain; the guesses of the last ones have not been read. */
+struct chain {
+    struct draft_request **at; /* (n_seqs): sample i of a pass is that of at[i] */
+    int n_seqs;
+    int n[DRAFTS_MAX]; /* samples of each pass */
+    uint64_t tickets[DRAFTS_MAX];
+    int n_passes, n_read;
+    uint64_t follows_ticket; /* of the target's step whose accepted drafts are not known; or 0 */
 };
 
 struct draft_model {
@@ -36,7 +38,10 @@ struct draft_model {
     int n_samples_max;   /* of a pass that guesses trees */
     int32_t *candidates; /* (n_samples_max, DRAFT_CANDIDATES_MAX) of its samples */
     int n_candidates;    /* of the samples of the next batch */
-    struct open_pass open;
+    /* States of a step that will wait, of all its requests: copied together. */
+    struct row_copy *kept; /* (n_seqs_max), n_kept of them */
+    int n_kept;
+    struct chain chain;
     uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
     uint64_t device_ns;                    /* likewise: of the passes that were read */
     double pass_ns[2];                     /* the first guess, later ones */
@@ -46,13 +51,17 @@ struct draft_model {
 
 /* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */
 struct draft_segment {
-    const int32_t *tokens; /* of the sequence, or NULL: `token` is that of the only row */
+    /* Of the sequence; or NULL: `token` is that of the first row, and where it is < 0, tokens of
+     * the next rows are those of the next samples. */
+    const int32_t *tokens;
     int32_t token;
     int first, n_rows;
     const int32_t *pages; /* (n_pages) of the full group, from position first_page * P on */
     int first_page, n_pages;
     const struct seq *sampled; /* guess behind the last row, as this one samples; NULL: no guess */
-    int n_guessed;             /* before it */
+    int sample;                /* the index of that sample */
+    int sampled_position;      /* of the guessed token */
+    const struct batch_follow *follow; /* what depends on accepted drafts; NULL: nothing */
 };
 
 /* The page table of a sequence of a batch of the head, from pages[page] on. */

@@ -1,5 +1,6 @@
 #include "engine/core/drafts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -414,8 +415,10 @@ static void take_guesses(const struct draft_request *w, bool is_replay)
 static bool may_stay_open(const struct engine_drafts *d)
 {
     for (int i = 0; i < d->n_requests; i++) {
-        const struct osp_request *r = d->requests[i].q->owner;
+        const struct osp_request *r = d->requests[i].q != NULL ? d->requests[i].q->owner : NULL;
 
+        if (r == NULL)
+            continue;
         if (r->grammar != NULL || r->seq.lists.seen != NULL)
             return false;
     }
@@ -466,13 +469,15 @@ enum osp_status drafts_receive(struct osp_engine *e)
     uint64_t chain_ns;
     enum osp_status st;
 
-    if (drafts_open_ticket(e) == 0)
+    if (drafts_open_ticket(e) == 0 || d->are_behind)
         return OSP_OK;
     TRY(draft_model_receive(d->model, &chain_ns));
     count_passes(d, chain_ns);
     for (int i = 0; i < d->n_requests; i++) {
-        struct osp_request *r = d->requests[i].q->owner;
+        struct osp_request *r = d->requests[i].q != NULL ? d->requests[i].q->owner : NULL;
 
+        if (r == NULL)
+            continue;
         take_guesses(&d->requests[i], d->options.replays);
         sched_know_drafts(&r->seq, r->drafts.tokens, r->drafts.n);
     }
@@ -480,44 +485,12 @@ out:
     return st;
 }
 
-enum osp_status drafts_make(struct osp_engine *e)
+/* A request leaves before its guesses were read. */
+static void forget(struct engine_drafts *d, const struct osp_request *r)
 {
-    struct engine_drafts *d = &e->drafts;
-    enum osp_status st = OSP_OK;
-
-    if (e->limits.n_draft_rows_max == 0)
-        return OSP_OK;
-    TRY(drafts_receive(e)); /* of a step that did not come */
-    d->is_wanted = false;
-    find_candidates(e);
-    if (d->n_candidates == 0)
-        return OSP_OK;
-    choose(e);
-    if (d->model != NULL)
-        TRY(guess(e));
-    for (int i = 0; i < d->n_candidates; i++) {
-        d->is_wanted = d->is_wanted || d->candidates[i].n > 0 || is_probe_due(d, d->owners[i]);
-        if (!sched_has_sent(e->sched))
-            sched_set_tree(e->sched, &d->owners[i]->seq, d->owners[i]->drafts.tokens,
-                           d->owners[i]->drafts.parents, d->candidates[i].n);
-    }
-out:
-    return st;
-}
-
-enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r)
-{
-    enum osp_status st = OSP_OK;
-
-    if (sched_in_flight(e->sched) != NULL) {
-        e->drafts.n_unstored += r->drafts.is_followed && !r->seq.is_in_flight;
-        return OSP_OK;
-    }
-    TRY(drafts_receive(e));
-    if (r->drafts.is_followed)
-        TRY(draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq));
-out:
-    return st;
+    for (int i = 0; i < d->n_requests; i++)
+        if (d->requests[i].q == &r->seq)
+            d->requests[i].q = NULL;
 }
 
 /* ---- following the target ---- */
@@ -574,6 +547,160 @@ static int find_progress(struct osp_engine *e, const struct step_plan *plan)
     }
     return n_followed;
 }
+
+/* ---- guesses behind the step in flight ---- */
+
+/* Guesses of the chunk's request behind the step; 0: they would be made when its tokens are known,
+ * or not at all. */
+static int n_to_guess_behind(const struct osp_engine *e, const struct step_chunk *chunk)
+{
+    const struct osp_request *r = chunk->seq->owner;
+    const int n = min_int(
+        min_int(sched_drafts_after_max(e->sched, chunk), draft_model_guesses_behind_max(chunk)),
+        e->drafts.options.tokens_max);
+
+    if (!r->drafts.is_followed || n < e->drafts.options.tokens_min)
+        return 0;
+    return r->grammar == NULL || answer_grammar_is_free(r->grammar) ? n : 0;
+}
+
+/* Whether nothing that the head's passes need depends on the step's tokens but for their number. */
+static bool may_guess_behind(struct osp_engine *e, const struct step_plan *plan)
+{
+    const struct engine_drafts *d = &e->drafts;
+
+    if (plan->n_draft_rows == 0 || find_progress(e, plan) == 0)
+        return false;
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct osp_request *r = plan->chunks[i].seq->owner; /* it was not sent ahead */
+        bool has_others = false;
+
+        for (int k = 0; k < N_DRAFT_SOURCES && !d->options.replays; k++)
+            has_others = has_others || r->drafts.drafters[k] != NULL;
+        if (has_others || seq_is_leaving(&r->seq) ||
+            !draft_model_can_guess_behind(d->model, &plan->chunks[i], d->progress[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Those of the step's requests that are worth it. */
+static void choose_behind(struct osp_engine *e, const struct step_plan *plan)
+{
+    struct engine_drafts *d = &e->drafts;
+
+    d->n_candidates = d->n_requests = 0;
+    for (int i = 0; i < plan->n_chunks; i++) {
+        struct osp_request *r = plan->chunks[i].seq->owner;
+        const int n = n_to_guess_behind(e, &plan->chunks[i]);
+
+        if (n <= 0)
+            continue;
+        r->drafts.source = DRAFT_EAGLE3;
+        add_candidate(d, r, n);
+    }
+    choose(e);
+    for (int i = 0; i < d->n_candidates; i++) {
+        struct osp_request *r = d->owners[i];
+
+        if (d->candidates[i].n > 0)
+            d->requests[d->n_requests++] = (struct draft_request){
+                .q = &r->seq, .progress = &r->drafts.progress, .n_max = d->candidates[i].n};
+    }
+}
+
+enum osp_status drafts_guess_behind(struct osp_engine *e)
+{
+    const struct step_plan *plan = sched_in_flight(e->sched);
+    struct engine_drafts *d = &e->drafts;
+    enum osp_status st = OSP_OK;
+
+    if (d->model == NULL || e->depth != DEPTH_QUEUED || !may_guess_behind(e, plan))
+        return OSP_OK;
+    assert(d->tree.n == 0); /* a device that queues steps gets chains */
+    TRY(drafts_receive(e)); /* those that the step verifies */
+    choose_behind(e, plan);
+    if (d->n_requests == 0)
+        return OSP_OK;
+    TRY(draft_model_guess_behind(d->model, plan, d->progress, d->requests, d->n_requests,
+                                 e->ticket));
+    d->are_behind = true;
+out:
+    return st;
+}
+
+/* The step was committed: its requests that go on verify these guesses next. */
+static enum osp_status take_behind(struct osp_engine *e)
+{
+    struct engine_drafts *d = &e->drafts;
+    enum osp_status st;
+
+    d->are_behind = d->is_wanted = false;
+    for (int i = 0; i < d->n_requests; i++)
+        if (d->requests[i].q->state != SEQ_RUNNING)
+            d->requests[i].q = NULL;
+    TRY(draft_model_guess_on(d->model));
+    if (!may_stay_open(d))
+        TRY(drafts_receive(e));
+    for (int i = 0; i < d->n_requests; i++) {
+        struct osp_request *r = d->requests[i].q != NULL ? d->requests[i].q->owner : NULL;
+
+        if (r == NULL)
+            continue;
+        take_guesses(&d->requests[i], d->options.replays);
+        r->drafts.source = DRAFT_EAGLE3;
+        sched_set_drafts(e->sched, &r->seq, r->drafts.tokens, n_usable(e, r));
+        d->is_wanted = d->is_wanted || r->seq.n_drafts > 0;
+    }
+out:
+    return st;
+}
+
+enum osp_status drafts_make(struct osp_engine *e)
+{
+    struct engine_drafts *d = &e->drafts;
+    enum osp_status st = OSP_OK;
+
+    if (e->limits.n_draft_rows_max == 0)
+        return OSP_OK;
+    if (d->are_behind)
+        return take_behind(e);
+    TRY(drafts_receive(e)); /* of a step that did not come */
+    d->is_wanted = false;
+    find_candidates(e);
+    if (d->n_candidates == 0)
+        return OSP_OK;
+    choose(e);
+    if (d->model != NULL)
+        TRY(guess(e));
+    for (int i = 0; i < d->n_candidates; i++) {
+        d->is_wanted = d->is_wanted || d->candidates[i].n > 0 || is_probe_due(d, d->owners[i]);
+        if (!sched_has_sent(e->sched))
+            sched_set_tree(e->sched, &d->owners[i]->seq, d->owners[i]->drafts.tokens,
+                           d->owners[i]->drafts.parents, d->candidates[i].n);
+    }
+out:
+    return st;
+}
+
+enum osp_status drafts_leave(struct osp_engine *e, struct osp_request *r)
+{
+    enum osp_status st = OSP_OK;
+
+    if (sched_in_flight(e->sched) != NULL) {
+        e->drafts.n_unstored += r->drafts.is_followed && !r->seq.is_in_flight;
+        if (!r->seq.is_in_flight)
+            forget(&e->drafts, r);
+        return OSP_OK;
+    }
+    TRY(drafts_receive(e));
+    if (r->drafts.is_followed)
+        TRY(draft_model_leave(e->drafts.model, &r->drafts.progress, &r->seq));
+out:
+    return st;
+}
+
+/* ---- steps ahead ---- */
 
 bool drafts_can_keep_ahead(struct osp_engine *e)
 {
@@ -636,8 +763,8 @@ static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan
         draft_model_touch(d->model, &r->drafts.progress);
     }
     TRY(draft_model_follow(d->model, plan, d->progress, is_sent, &queued_ns));
-    /* The device does not wait for the host while it has the next step. */
-    ns = queued_ns + (is_sent ? 0 : (double)(clock_ns() - begin_ns));
+    /* The device does not wait for the host while it has the next step, or passes before it. */
+    ns = queued_ns + (is_sent || d->are_behind ? 0 : (double)(clock_ns() - begin_ns));
     ns = draft_control_follow_ns(&d->control, (double)e->step_ns, ns);
     d->other_ns += (uint64_t)ns;
     if (n_rows > 0)

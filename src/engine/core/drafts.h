@@ -48,6 +48,7 @@ struct engine_drafts {
     struct draft_model *model;      /* NULL: the method has no draft model */
     struct draft_request *requests; /* (n_requests) of the last guesses, of n_seqs_max */
     int n_requests;
+    bool are_behind; /* they are queued behind the step in flight: drafts_guess_behind() */
     /* Of the head's trees; n = 0: it guesses chains. The shape of each request has the likeliest
      * nodes of the tree. */
     struct draft_shape tree;
@@ -87,6 +88,9 @@ uint64_t drafts_open_ticket(const struct osp_engine *e);
 /* Waits for these drafts. To be called before the step with them is waited for. A failure is the
  * device's. */
 CHECKED enum osp_status drafts_receive(struct osp_engine *e);
+/* While a step with drafts is in flight, before it is waited for: queues the head's passes for the
+ * drafts of the step after it behind it, if these do not depend on its tokens, and are worth it. */
+CHECKED enum osp_status drafts_guess_behind(struct osp_engine *e);
 /* Whether the draft head follows a request of the plan, and needs the states of its step, which the
  * step behind it replaces. */
 bool drafts_follow(struct osp_engine *e, const struct step_plan *plan);

@@ -277,9 +277,11 @@ static void commit_step(struct osp_engine *e)
  * device queues steps, its submission. False: the device has failed. */
 static bool plan_ahead(struct osp_engine *e)
 {
+    enum osp_status status = drafts_guess_behind(e);
     struct batch *b;
-    enum osp_status status;
 
+    if (status != OSP_OK)
+        goto out;
     if (e->drafts.is_wanted || !drafts_can_keep_ahead(e) ||
         sched_plan(e->sched, clock_ns())->n_chunks == 0)
         return true;
@@ -289,6 +291,7 @@ static bool plan_ahead(struct osp_engine *e)
     status = drafts_keep_ahead(e);
     if (status == OSP_OK)
         status = step_send(e, b);
+out:
     if (status == OSP_OK)
         return true;
     watch_end(e);

@@ -275,6 +275,14 @@ int sched_drafts_max(const struct sched *s, const struct seq *q)
     return min_int(min_int(n_left, DRAFTS_MAX), s->limits.n_draft_rows_max);
 }
 
+int sched_drafts_after_max(const struct sched *s, const struct step_chunk *chunk)
+{
+    const struct seq *q = chunk->seq;
+    const int n_left = q->n_tokens_max - (q->n_tokens + 1 + chunk->n_drafts) - 1;
+
+    return min_int(min_int(n_left, DRAFTS_MAX), s->limits.n_draft_rows_max);
+}
+
 void sched_set_tree(struct sched *s, struct seq *q, const int32_t *drafts, const int8_t *parents,
                     int n)
 {

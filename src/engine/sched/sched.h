@@ -330,6 +330,9 @@ void sched_know_drafts(struct seq *q, const int32_t *drafts, int n);
 bool sched_is_stop(const struct sched *s, const struct seq *q, int32_t token);
 /* The most drafts of q that the next step can use; 0: its last token is not known or stored. */
 int sched_drafts_max(const struct sched *s, const struct seq *q);
+/* The same of the step after the one in flight, whatever number of the chunk's drafts that step
+ * accepts; may be negative. */
+int sched_drafts_after_max(const struct sched *s, const struct step_chunk *chunk);
 /* The mask of the constrained sequence q is ready for its next sample. Until then q has no rows;
  * other sequences do not wait for it. */
 void sched_mask_ready(struct sched *s, struct seq *q);

@@ -153,6 +153,17 @@ void pages_alloc_drafts(struct sched *s, struct seq *q)
                 q->n_draft_rows = max_int(page_list_end(&q->pages[g]) - first, 0);
 }
 
+/* The draft head may guess behind this step before it is known how many drafts are accepted: as
+ * many guesses again, if all are. */
+void pages_alloc_guesses(struct sched *s, struct seq *q)
+{
+    const int n_all = q->n_stored + q->n_rows + 2 * q->n_draft_rows - 1;
+    const int end = min_int(n_all, q->n_tokens_max);
+
+    while (page_list_end(&q->pages[GROUP_FULL]) < end && alloc_page(s, q, GROUP_FULL))
+        continue;
+}
+
 void pages_move_slot(struct sched *s, struct seq *q, int from, int to)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
