@@ -138,6 +138,7 @@ static struct osp_model *open_model(void)
                                               .n_draft_rows_max = 8 * STREAMS};
     struct osp_model *model;
 
+    setenv("OSPREY_MODEL_DIR", "models/osprey-nano", 0);
     if (osp_model_open(&model, &options) != OSP_OK)
         fail_msg("%s", osp_error());
     queued_device_use(model);
