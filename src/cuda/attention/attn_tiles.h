@@ -15,7 +15,8 @@ enum {
 static_assert((int)ATTN_TILE_ROWS <= (int)ATTN_GROUP_UNITS, "a warp for each row");
 static_assert((int)ATTN_SPLIT_GROUPS == 2, "two units of a split for each warp");
 
-/* Rows of a tile of a sequence with n rows in the step: n_most at most, and as equal as possible. */
+/* Rows of a tile of a sequence with n rows in the step: n_most at most, and as equal as
+ * possible. */
 static inline HOST_DEVICE int attn_tile_rows(int n, int n_most)
 {
     const int n_tiles = (n + n_most - 1) / n_most;
@@ -36,9 +37,9 @@ static inline HOST_DEVICE bool attn_begins_tile(int i, int n, int n_most, int po
            attn_splits_at(position) != attn_splits_at(position - 1);
 }
 
-/* Tiles of at most n_most rows that n_rows rows of n_seqs sequences have at most. Beside the tiles of equal size, the number of
- * splits may change between two rows of a sequence, but once: the rows are fewer than the keys
- * between two changes. */
+/* Tiles of at most n_most rows that n_rows rows of n_seqs sequences have at most. Beside the tiles
+ * of equal size, the number of splits may change between two rows of a sequence, but once: the rows
+ * are fewer than the keys between two changes. */
 static inline int attn_tiles_at_most(int n_rows, int n_seqs, int n_most)
 {
     const int n_more = n_rows - n_seqs; /* rows beside the first ones of the sequences */
