@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "osprey.h"
 #include "queued_device.h"
+#include "steps.h"
 
 enum { SEQS_MAX = 4, DRAFTS = 8, PASSES = 3, PAGES = 4, LEAST = 70, SAMPLES = 64 };
 
@@ -31,14 +32,6 @@ struct check {
     int n_accepted[SEQS_MAX];
     int n_compared, n_failed;
 };
-
-static void must(enum osp_status st)
-{
-    if (st == OSP_OK)
-        return;
-    fprintf(stderr, "check_behind: %s\n", osp_error());
-    exit(2);
-}
 
 static void *at(struct batch *b, int32_t offset)
 {
@@ -316,6 +309,8 @@ int main(int argc, char **argv)
     if (is_queued)
         queued_device_use(model);
     c.model = model->model;
+    steps_poison(c.model);
+    steps_poison_mem(c.model, &c.model->draft.pages);
     prefill(&c);
     for (int n_seqs = 1; n_seqs <= SEQS_MAX; n_seqs += SEQS_MAX - 1)
         for (size_t i = 0; i < sizeof n_drafts / sizeof n_drafts[0]; i++) {
