@@ -130,7 +130,7 @@ unit_word(const struct launch_plan &p, const float d[4],
 #pragma unroll
     for (int k = 0; k < 2; k++)
         v[k] = is_here
-                   ? swiglu(epilogue_value<WARP_LAYOUT>(d[k], epilogue, r, 0),
+                   ? swiglu_approx(epilogue_value<WARP_LAYOUT>(d[k], epilogue, r, 0),
                             epilogue_value<WARP_LAYOUT>(d[k + 2], epilogue, r, 1), p.g.limit, slope)
                    : 0.0f;
     const float other = __shfl_xor_sync(0xFFFFFFFFu, is_odd ? v[0] : v[1], 4);
