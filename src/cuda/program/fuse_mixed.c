@@ -6,11 +6,12 @@
 
 enum {
     MIXED_DECODE_MIN = DECODE_FUSED_MAX + 1, /* a pass for fewer rows is short */
-    MIXED_DECODE_MAX = 384 /* decode rows that end before the prefill rows of a large step */
+    MIXED_DECODE_MAX = 384, /* decode rows that end before the prefill rows of a large step */
+    MIXED_EACH_MIN = 4      /* prefill tokens of an expert in the mean: most experts have some */
 };
 
-/* The tile for so many tokens of an expert, if all experts have equally many; 0: none is wide
- * enough. */
+/* The tile for so many tokens of an expert, if all experts have equally many; 0: none, as there are
+ * too few or too many. */
 static int tile_tokens_of(int64_t n_each)
 {
     static const int all[] = {
@@ -20,7 +21,9 @@ static int tile_tokens_of(int64_t n_each)
     };
     enum { N = sizeof(all) / sizeof(all[0]), LITTLE = 40 /* most experts fit the smallest tile */ };
 
-    return n_each > all[0] ? 0 : all[n_each <= LITTLE ? N - 1 : 0];
+    if (n_each < MIXED_EACH_MIN || n_each > all[0])
+        return 0;
+    return all[n_each <= LITTLE ? N - 1 : 0];
 }
 
 /* Whether the table has the kernels whose work the mixed ones do, and nobody asks for others. */
