@@ -210,9 +210,8 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
 {
     static_assert((int)SHAPE::ROWS <= 2 * SHAPE::COPYING_WARPS, "a warp has two rows at most");
     const bool has_two = warp + SHAPE::COPYING_WARPS < SHAPE::ROWS;
-    const uint32_t units_bytes =
-        (SHAPE::ROWS - warp + SHAPE::COPYING_WARPS - 1) / SHAPE::COPYING_WARPS *
-        (uint32_t)MXFP4_UNIT_BYTES;
+    const uint32_t units_bytes = (SHAPE::ROWS - warp + SHAPE::COPYING_WARPS - 1) /
+                                 SHAPE::COPYING_WARPS * (uint32_t)MXFP4_UNIT_BYTES;
 
     for (int item = items.first; item < items.end; item++) {
         struct unit_walk walk = begin_units<KIND>(from.n_units, from.width);

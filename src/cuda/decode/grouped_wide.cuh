@@ -37,8 +37,7 @@ struct wide_lane {
 };
 
 /* consumer: index of the warp. */
-template <class SHAPE>
-static __device__ __forceinline__ struct wide_lane lane_of(int consumer)
+template <class SHAPE> static __device__ __forceinline__ struct wide_lane lane_of(int consumer)
 {
     const int lane = threadIdx.x % WARP_LANES, row = lane % OPERAND_ALIGN_ROWS;
     const int first_tile = consumer % ROW_WARPS * TILES;
@@ -252,8 +251,8 @@ static __device__ __forceinline__ void compute_part(const struct decode_grouped 
 
 /* All items of the block. */
 template <class SHAPE, bool IS_UP>
-static __device__ __forceinline__ void consume_items(const struct decode_grouped &p, struct stages s,
-                                               int consumer)
+static __device__ __forceinline__ void consume_items(const struct decode_grouped &p,
+                                                     struct stages s, int consumer)
 {
     struct job_items<IS_UP, SHAPE, true> items(p);
     struct wide_lane at = lane_of<SHAPE>(consumer);

@@ -120,8 +120,7 @@ static __device__ __forceinline__ void run(const struct launch_plan &p,
 }
 
 template <int MAX_TOKENS>
-using prefill_shape =
-    kernel_shape<FORMAT_MXFP4, TILE_ROWS_MIXED, MAX_TOKENS, PREFILL_SHARED_BYTES>;
+using prefill_shape = kernel_shape<FORMAT_MXFP4, TILE_ROWS_MIXED, MAX_TOKENS, PREFILL_SHARED_BYTES>;
 
 template <bool IS_UP, int MAX_TOKENS, int... WIDTHS>
 static __global__ void __launch_bounds__(MIXED_THREADS, 1)
@@ -156,10 +155,11 @@ static bool launch(struct launch_list *list, const struct gemm *g, const struct 
     switch (g->n_tile_tokens) {
 #define MIXED_LAUNCH(max_tokens, ...)                                                              \
     case max_tokens:                                                                               \
-        return is_up ? launch_of<mixed_experts_kernel<true, max_tokens, __VA_ARGS__>, max_tokens>( \
-                           list, p, *d)                                                            \
-                     : launch_of<mixed_experts_kernel<false, max_tokens, __VA_ARGS__>,             \
-                                 max_tokens>(list, p, *d);
+        return is_up                                                                               \
+                   ? launch_of<mixed_experts_kernel<true, max_tokens, __VA_ARGS__>, max_tokens>(   \
+                         list, p, *d)                                                              \
+                   : launch_of<mixed_experts_kernel<false, max_tokens, __VA_ARGS__>, max_tokens>(  \
+                         list, p, *d);
         MIXED_TILES(MIXED_LAUNCH)
 #undef MIXED_LAUNCH
     default:

@@ -95,7 +95,8 @@ static __device__ __forceinline__ int chunks_of(const struct gemm &g)
 /* Producer: one thread of each of the first TILE_UNITS warps of the group. Each loads one unit of W
  * per stage; the first also loads the operand. */
 template <class FORM, int... WIDTHS>
-static __device__ __forceinline__ void produce(const struct launch_plan &p, struct tile_ring r, int warp)
+static __device__ __forceinline__ void produce(const struct launch_plan &p, struct tile_ring r,
+                                               int warp)
 {
     const int n_units = (int)units_of(matrix_columns(&p.g.w[0]), UNIT_COLUMNS);
     const int n_chunks = chunks_of(p.g);

@@ -35,8 +35,8 @@ static bool is_tuned_mixed(const struct fuse *f, const struct tensor *w, int n_f
         tuning_row_of(f, STAGE_experts, format_of(w), PHASE_DECODE, n_first);
 
     return request.op_class == OPCLASS_AUTO && request.tile_rows == 0 &&
-           format_of(w) == WEIGHTS_MXFP4 && SET(row->kernel) & (SET(KERNEL_DECODE_GROUPED) |
-                                                                SET(KERNEL_DECODE_GROUPED_WIDE)) &&
+           format_of(w) == WEIGHTS_MXFP4 &&
+           SET(row->kernel) & (SET(KERNEL_DECODE_GROUPED) | SET(KERNEL_DECODE_GROUPED_WIDE)) &&
            matmul_prefill_row(f, STAGE_experts, w)->kernel == KERNEL_GEMM_256;
 }
 
