@@ -202,8 +202,8 @@ bulk_load_policy(uint32_t to, const void *from, uint32_t n_bytes, uint32_t barri
                  : "memory");
 }
 
-/* Warp w copies the units of rows w, w + COPYING_WARPS, ... of an item; the last one also copies the
- * tokens. */
+/* Warp w copies the units of rows w, w + COPYING_WARPS, ... of an item; the last warp also copies
+ * the tokens. */
 template <int KIND, class SHAPE, class ITEMS>
 static __device__ void produce(ITEMS items, const struct ring_source &from, struct stages s,
                                int warp)

@@ -1,15 +1,16 @@
 /* The experts of a mixed step: the prefill GEMM (prefill/gemm_sm90.cu) and the decode GEMM
  * (decode/decode_grouped_wide.cu) in one kernel, side by side in every block. Both have the bits
- * that they have alone, as neither sees the other's data.
+ * that they have alone, as neither reads the other's data.
  *
- * Work division: a block has the warpgroups of both: a producer and two consumers of prefill tiles,
- * a producer and a consumer of decode items. Each pair has its own ring, order of tiles and share of
- * the work. A prefill consumer waits for its own wgmmas most of the time: it issues an instruction
- * in a third of the cycles, and the tensor cores are busy for half of them. The decode consumer uses
- * what is left.
+ * Work division: a block has two consumer warpgroups for prefill tiles, one for decode items, and a
+ * producer, two of whose warps load for each phase. Each phase has its own ring, order of work and
+ * share of a block. A prefill warpgroup waits most of the time, for its wgmmas and for data: two of
+ * them issue an instruction in 40 % of the cycles, and the tensor cores are busy for half of them.
+ * The decode warpgroup, with one warp a scheduler, uses what is left; up to some 400 decode rows it
+ * ends first.
  *
- * Traffic: that of both kernels. Weights are read from memory twice, in a kernel that is not bound
- * by memory. */
+ * Traffic: that of both kernels. The weights are read from memory twice, which does not bind: about
+ * 3.4 GB in more than a millisecond. */
 #include "cuda/decode/grouped_wide.cuh"
 #include "cuda/mixed/mixed.h"
 #include "cuda/prefill/gemm_loop.cuh"
