@@ -20,6 +20,9 @@
  *         the same where one of 50 sequences has CONTEXT tokens, and the others a quarter
  *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT again N ROWS...
  *         N steps of so many rows each: every token and its logprob must be as alone
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT mixed ROWS...
+ *         64+1984: the bits of 64 decode rows, and of the last of 1984 prefill rows of a sequence,
+ *         in a step of both are those of a step of the row, or of the sequence, alone
  *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...
  *         prints the time of a step of so many rows by stage, us, and its time when they are
  *         prefill rows, which may be added in any order; 256+512: 256 decode rows and 512
@@ -51,10 +54,15 @@ enum {
     ROWS_CHECKED_QUICK = 129
 };
 
+/* Rows of an argument. */
+struct row_counts {
+    int n, n_prompt; /* n_prompt: prefill rows after them */
+};
+
 static int context, n_seqs, prefill_rows = PREFILL_ROWS;
 static bool is_uneven;
 static uint64_t *expected;        /* (n_seqs): hash of a row's logits when it runs alone, */
-static uint64_t expected_prefill; /* and of the last of PREFILL_ROWS prefill rows */
+static uint64_t expected_prefill; /* and of the last of the prefill rows */
 
 static enum dtype kv_dtype(void)
 {
@@ -202,10 +210,10 @@ static int hash_samples(struct model *m, const struct batch *b, float *logits, u
     return n_bad;
 }
 
-static int alone(struct model *m, float *logits, int n)
+static int alone(struct model *m, float *logits, int n, int n_prompt)
 {
     const int vocab = model_config(m)->vocab_size;
-    struct batch *b = batch_of(0, 0, PREFILL_ROWS, vocab);
+    struct batch *b = batch_of(0, 0, n_prompt, vocab);
     int n_bad = hash_samples(m, b, logits, &expected_prefill);
 
     free(b);
@@ -253,7 +261,7 @@ static int check(struct model *m, int n_rows_max)
 {
     const int vocab = model_config(m)->vocab_size;
     float *logits = mem_new((size_t)(n_rows_max + 1) * (size_t)vocab * sizeof(float));
-    int n_bad = alone(m, logits, n_rows_max);
+    int n_bad = alone(m, logits, n_rows_max, PREFILL_ROWS);
 
     for (int i = 0; i < N_ROW_COUNTS; i++) {
         if (row_counts[i] > n_rows_max)
@@ -264,6 +272,19 @@ static int check(struct model *m, int n_rows_max)
     free(logits);
     printf("rows alone and in steps of up to %d, and the last prefill row beside them: %s\n",
            n_rows_max, n_bad == 0 ? "the same bits" : "FAILED");
+    return n_bad;
+}
+
+/* Steps of decode rows and so many prefill rows that kernels for both phases are used. */
+static int check_mixed(struct model *m, struct row_counts r)
+{
+    float *logits =
+        mem_new((size_t)(r.n + 1) * (size_t)model_config(m)->vocab_size * sizeof(float));
+    const int n_bad = alone(m, logits, r.n, r.n_prompt) + together(m, logits, r.n, r.n_prompt);
+
+    free(logits);
+    printf("%d decode rows and the last of %d prefill rows in one step: %s\n", r.n, r.n_prompt,
+           n_bad == 0 ? "the same bits" : "FAILED");
     return n_bad;
 }
 
@@ -675,12 +696,8 @@ static void print_stages(const struct stage_cost *before, const struct stage_cos
     printf("\n");
 }
 
-struct timed_rows {
-    int n, n_prompt; /* n_prompt: prefill rows after them */
-};
-
 /* Takes b over. */
-static void time_batch(struct model *m, struct timed_rows r, struct batch *b, const char *what)
+static void time_batch(struct model *m, struct row_counts r, struct batch *b, const char *what)
 {
     enum { STAGES_MAX = 32 };
     struct stage_cost before[STAGES_MAX], after[STAGES_MAX];
@@ -707,7 +724,7 @@ static void time_batch(struct model *m, struct timed_rows r, struct batch *b, co
     print_stages(before, after, n_stages);
 }
 
-static void time_rows(struct model *m, struct timed_rows r, enum phase phase)
+static void time_rows(struct model *m, struct row_counts r, enum phase phase)
 {
     struct batch *b = batch_of(0, r.n, r.n_prompt, model_config(m)->vocab_size);
 
@@ -715,7 +732,7 @@ static void time_rows(struct model *m, struct timed_rows r, enum phase phase)
     time_batch(m, r, b, phase == PHASE_PREFILL ? "prefill rows" : "rows");
 }
 
-static bool read_rows(struct timed_rows *out, const char *words)
+static bool read_rows(struct row_counts *out, const char *words)
 {
     char *end;
 
@@ -727,12 +744,12 @@ static bool read_rows(struct timed_rows *out, const char *words)
 /* Steps that verify drafts of one sequence. */
 static void time_drafts(struct model *m, int n, char **words)
 {
-    struct timed_rows r;
+    struct row_counts r;
 
     for (int i = 0; i < n && read_rows(&r, words[i]); i++) {
         const int n_rows[VERIFIED_SEQS] = {r.n < VERIFIED_ROWS_MAX ? r.n : VERIFIED_ROWS_MAX};
 
-        r = (struct timed_rows){.n = n_rows[0]};
+        r = (struct row_counts){.n = n_rows[0]};
         time_batch(m, r, verified_batch(n_rows, 0, 0, 5, model_config(m)->vocab_size),
                    "rows of a sequence");
     }
@@ -742,7 +759,7 @@ static void time_drafts(struct model *m, int n, char **words)
  * they are invalid. */
 static bool need_rows(int n, char **words)
 {
-    struct timed_rows r;
+    struct row_counts r;
 
     n_seqs = 1;
     for (int i = 0; i < n; i++) {
@@ -756,7 +773,7 @@ static bool need_rows(int n, char **words)
 
 static void time_all(struct model *m, int n, char **words, bool is_decode_alone)
 {
-    struct timed_rows r;
+    struct row_counts r;
 
     for (int i = 0; i < n && read_rows(&r, words[i]); i++) {
         if (!is_decode_alone && r.n_prompt == 0)
@@ -765,10 +782,27 @@ static void time_all(struct model *m, int n, char **words, bool is_decode_alone)
     }
 }
 
+static int mixed_all(struct model *m, int n, char **words)
+{
+    struct row_counts r;
+    int n_bad = 0;
+
+    for (int i = 0; i < n && read_rows(&r, words[i]); i++) {
+        if (r.n_prompt > 0) {
+            n_bad += check_mixed(m, r);
+        } else {
+            fprintf(stderr, "%s: expected decode rows and prefill rows, such as 64+1984\n",
+                    words[i]);
+            n_bad++;
+        }
+    }
+    return n_bad;
+}
+
 /* Arguments behind "again": N ROWS... */
 static int again_all(struct model *m, int n, char **words)
 {
-    struct timed_rows r;
+    struct row_counts r;
     int n_bad = 0;
 
     for (int i = 1; i < n && read_rows(&r, words[i]); i++)
@@ -785,6 +819,7 @@ int main(int argc, char **argv)
     const bool has_rows =
         argc == 7 && (strcmp(argv[5], "rows") == 0 || strcmp(argv[5], "uneven") == 0);
     const bool is_drafts = argc > 5 && strcmp(argv[5], "drafts") == 0;
+    const bool is_mixed = argc > 6 && strcmp(argv[5], "mixed") == 0;
     const bool is_timed =
         is_decode_alone || is_drafts || (argc > 5 && strcmp(argv[5], "time") == 0);
     struct model *m;
@@ -793,12 +828,13 @@ int main(int argc, char **argv)
     context = argc > 4 ? atoi(argv[4]) : 200;
     n_seqs = getenv("CHECK_QUICK") != NULL ? ROWS_CHECKED_QUICK : ROWS_CHECKED;
     is_uneven = has_rows && strcmp(argv[5], "uneven") == 0;
-    if (context < PREFILL_ROWS || (argc > 5 && !is_timed && !is_again && !has_rows) ||
-        ((is_timed || has_rows) && !need_rows(argc - 6, argv + 6)) ||
+    if (context < PREFILL_ROWS || (argc > 5 && !is_timed && !is_again && !is_mixed && !has_rows) ||
+        ((is_timed || is_mixed || has_rows) && !need_rows(argc - 6, argv + 6)) ||
         (is_again && !need_rows(argc - 7, argv + 7))) {
         fprintf(stderr,
                 "check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT [rows|uneven ROWS|again N "
-                "ROWS...|time|generated|drafts ROWS...]]]]]: at most %d rows, and a context of at "
+                "ROWS...|mixed|time|generated|drafts ROWS...]]]]]: at most %d rows, and a context "
+                "of at "
                 "least "
                 "%d tokens\n",
                 SEQS_MAX, PREFILL_ROWS);
@@ -812,6 +848,8 @@ int main(int argc, char **argv)
         time_drafts(m, argc - 6, argv + 6);
     else if (is_timed)
         time_all(m, argc - 6, argv + 6, is_decode_alone);
+    else if (is_mixed)
+        n_bad = mixed_all(m, argc - 6, argv + 6);
     else if (is_again)
         n_bad = again_all(m, argc - 6, argv + 6);
     else
