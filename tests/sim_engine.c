@@ -89,6 +89,7 @@ static struct odds random_odds(void)
     o.is_async = o.is_async && o.is_behind; /* else steps do not overlap */
     o.is_ahead = o.is_behind && world.seed % 3 != 0;
     o.many_users = world.seed % 4 == 1;
+    o.has_bursts = mix(world.seed, 505) % 4 != 0;
     o.is_apart = mix(world.seed, 503) % 2 == 0; /* not picked: as in choose_drafts() */
     o.long_answers = !o.short_answers && pick(o.few_pages ? 4 : 2) > 0;
     return o;

@@ -48,6 +48,8 @@ struct device_info {
     bool runs_pipelined;
     /* A step with decode and prefill rows takes as long as two steps, one with each. */
     bool runs_phases_apart;
+    /* A step of few prefill rows takes nearly as long as one of more. */
+    bool has_slow_small_prefill;
 };
 
 /* The results of a step, in host memory, and its time by the device's clock: the device had all

@@ -454,7 +454,8 @@ static void sim_info(const struct backend *be, struct device_info *out)
     *out = (struct device_info){.name = "made up",
                                 .runs_async = world.odds.is_behind,
                                 .runs_pipelined = world.odds.is_ahead,
-                                .runs_phases_apart = world.odds.is_apart};
+                                .runs_phases_apart = world.odds.is_apart,
+                                .has_slow_small_prefill = world.odds.has_bursts};
 }
 
 static int sim_costs(const struct backend *be, struct stage_cost *out, int n_max)

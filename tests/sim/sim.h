@@ -65,6 +65,7 @@ struct odds {
     bool many_users;          /* of the first key */
     bool is_behind, is_ahead; /* of the device */
     bool is_apart;            /* likewise: decode and prefill rows */
+    bool has_bursts;          /* likewise: prompts are computed together */
     bool is_async;            /* of the engine */
     bool ngram, predictions;  /* drafts */
     bool eagle3;              /* with a draft head: the device is not behind, or ahead */

@@ -340,7 +340,8 @@ static void cuda_info(const struct backend *be, struct device_info *out)
     *out = (struct device_info){.memory_bytes = (int64_t)gpu->properties.totalGlobalMem,
                                 .runs_async = true,
                                 .runs_pipelined = true,
-                                .runs_phases_apart = !IS_ORDER_FREE};
+                                .runs_phases_apart = !IS_ORDER_FREE,
+                                .has_slow_small_prefill = true};
     snprintf(out->name, sizeof(out->name), "%.80s, capability %d.%d, %d multiprocessors",
              gpu->properties.name, gpu->properties.major, gpu->properties.minor,
              gpu->properties.multiProcessorCount);

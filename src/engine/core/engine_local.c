@@ -142,6 +142,7 @@ static enum osp_status open_local(struct osp_engine *e)
     e->limits.has_draft_head = e->options.speculative.method == OSP_DRAFTS_EAGLE3;
     /* the draft head's program takes the states of all sequences from one step */
     e->limits.has_steps_apart = device.runs_phases_apart && !e->limits.has_draft_head;
+    e->limits.has_prefill_bursts = device.has_slow_small_prefill;
     e->limits.has_decode_prompts = has_decode_prompts();
     e->limits.n_held_seqs = PREFILL_HELD_SEQS;
     TRY(sched_new(&e->sched, &e->limits));

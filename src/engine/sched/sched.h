@@ -54,10 +54,10 @@ enum {
 #define STEP_TARGET_NS       100e6
 #define STEP_TARGET_FACTOR   4.0
 #define STEP_ALONE_TARGET_NS 300e6
-/* Of limits.has_steps_apart: where prompts wait for prefill steps, the time of a step with decode
- * rows grows by the ratio of these prompts to the decode rows, up to this. */
+/* Of limits.has_prefill_bursts: where prompts wait, the time of a step with decode rows grows by the
+ * ratio of these prompts to the decode rows, up to this. */
 #define STEP_BURST_TARGET_NS 250e6
-/* Of limits.has_steps_apart: while all n_seqs_max sequences run, and these are many, prompts that
+/* Of limits.has_prefill_bursts: while all n_seqs_max sequences run, and these are many, prompts that
  * do not fill a prefill step wait for others for so many decode steps, since a step of few prefill
  * rows takes nearly as long as one of more. */
 enum { PREFILL_HELD_STEPS = 4, PREFILL_HELD_SEQS = 64 };
@@ -73,7 +73,9 @@ struct sched_limits {
     bool no_prefix_cache;
     bool has_decode_prompts; /* for tests: the device gets prefill rows as decode rows */
     double target_itl_ns;    /* time between two steps with decode rows; 0: STEP_TARGET_NS */
-    int n_held_seqs; /* has_steps_apart: prompts are held from so many n_seqs_max on; 0: never */
+    int n_held_seqs; /* has_prefill_bursts: prompts are held from so many n_seqs_max on; 0: never */
+    /* device_info.has_slow_small_prefill: prompts are computed together rather than one by one. */
+    bool has_prefill_bursts;
     bool has_steps_apart; /* device_info.runs_phases_apart: no step mixes decode and prefill rows */
     /* The key of a draft head at a position depends on the next token: a sequence that finds a part
      * of a page in the prefix cache computes the last position of it again. */

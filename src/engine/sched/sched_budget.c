@@ -80,31 +80,15 @@ static double target_ns(const struct sched *s, double alone_ns)
                                                           : STEP_TARGET_NS;
 }
 
-/* Prefill rows that the step can take beside n_decode_rows. */
-static int prefill_rows_max(const struct sched *s, int n_decode_rows)
-{
-    const int n_free = s->limits.n_batch_tokens_max - n_decode_rows;
-    double alone_ns;
-    int n;
-
-    if (n_decode_rows == 0)
-        return prefill_rows_alone(s, n_free);
-    alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
-    if (alone_ns == 0)
-        return n_free; /* no step without prefill rows has run: what it takes is unknown */
-    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free, target_ns(s, alone_ns));
-    return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
-}
-
-/* target_ns() of a prefill step while n_prompts wait for one: it grows by the ratio of these to
- * the decode rows. A burst of prompts gets larger steps, whose requests decode together sooner. */
+/* target_ns() while n_prompts wait: it grows by the ratio of these to the decode rows. A burst of
+ * prompts gets larger steps, whose requests decode together sooner. */
 static double burst_target_ns(const struct sched *s, double alone_ns, int n_decode_rows,
                               int n_prompts)
 {
     const double ns = target_ns(s, alone_ns);
     const double burst_ns = ns * (1 + n_prompts / (double)n_decode_rows);
 
-    if (s->limits.target_itl_ns > 0 || ns > STEP_BURST_TARGET_NS)
+    if (!s->limits.has_prefill_bursts || s->limits.target_itl_ns > 0 || ns > STEP_BURST_TARGET_NS)
         return ns;
     return burst_ns < STEP_BURST_TARGET_NS ? burst_ns : STEP_BURST_TARGET_NS;
 }
@@ -114,6 +98,50 @@ struct prefill_backlog {
     int n_prompts;
     int64_t n_rows;
 };
+
+static struct prefill_backlog prefill_backlog(const struct sched *s)
+{
+    struct prefill_backlog waiting = {0};
+
+    for (int i = 0; i < s->n_preempt_order; i++) {
+        const struct seq *q = s->preempt_order[i];
+
+        if (seq_is_decoding(q) || prefill_rows_left(q) == 0)
+            continue;
+        waiting.n_prompts++;
+        waiting.n_rows += prefill_rows_left(q);
+    }
+    return waiting;
+}
+
+/* Prompts wait for others to fill a step with them. */
+static bool are_prompts_held(const struct sched *s)
+{
+    return s->limits.has_prefill_bursts && s->limits.n_held_seqs > 0 &&
+           s->limits.n_seqs_max >= s->limits.n_held_seqs && s->n_running == s->limits.n_seqs_max &&
+           s->n_held < PREFILL_HELD_STEPS;
+}
+
+/* Prefill rows of a step that also has the n_decode_rows, if there are any; 0 if prompts are
+ * held. */
+static int prefill_rows_max(struct sched *s, int n_decode_rows)
+{
+    const struct prefill_backlog waiting = prefill_backlog(s);
+    const int n_free = s->limits.n_batch_tokens_max - n_decode_rows;
+    double alone_ns;
+    int n;
+
+    if (n_decode_rows == 0)
+        return prefill_rows_alone(s, n_free);
+    alone_ns = step_time_predict_ns(&s->step_time, n_decode_rows, 0);
+    if (alone_ns == 0)
+        return n_free; /* no step without prefill rows has run: what it takes is unknown */
+    n = step_time_prefill_rows(&s->step_time, n_decode_rows, n_free,
+                               burst_target_ns(s, alone_ns, n_decode_rows, waiting.n_prompts));
+    n = n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
+    s->plan->has_held = waiting.n_rows > 0 && n > waiting.n_rows && are_prompts_held(s);
+    return s->plan->has_held ? 0 : n;
+}
 
 /* Prefill rows of a step before the n_decode_rows that wait: with the prefill steps since the last
  * decode rows it takes what a step of both could take. A second one must hold all prefill rows that
@@ -291,28 +319,6 @@ static int assign_decode(struct sched *s, struct batch_counts *lists)
         n += q->n_rows;
     }
     return n;
-}
-
-static struct prefill_backlog prefill_backlog(const struct sched *s)
-{
-    struct prefill_backlog waiting = {0};
-
-    for (int i = 0; i < s->n_preempt_order; i++) {
-        const struct seq *q = s->preempt_order[i];
-
-        if (seq_is_decoding(q) || prefill_rows_left(q) == 0)
-            continue;
-        waiting.n_prompts++;
-        waiting.n_rows += prefill_rows_left(q);
-    }
-    return waiting;
-}
-
-/* Prompts wait for others to fill a step with them. */
-static bool are_prompts_held(const struct sched *s)
-{
-    return s->limits.n_held_seqs > 0 && s->limits.n_seqs_max >= s->limits.n_held_seqs &&
-           s->n_running == s->limits.n_seqs_max && s->n_held < PREFILL_HELD_STEPS;
 }
 
 /* Prefill rows of a step without the n_decode_rows that wait, whose sequences then get none; 0: the
