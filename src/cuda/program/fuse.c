@@ -24,6 +24,7 @@ static void begin_tail(struct fuse *f, int i)
     const struct batch_sample *samples = on_device(f, f->in->batch->offset_samples);
     const int stride = (int)(sizeof(*samples) / sizeof(int32_t));
 
+    settle_sums(f); /* of all rows, before those of the tail are gathered */
     op_args(f, i - 2, &qkv);
     op_args(f, i - 1, &attn);
     op_args(f, i, &out);
@@ -34,7 +35,6 @@ static void begin_tail(struct fuse *f, int i)
     f->rounded = f->mxfp8 = f->gathered = 0;
     if (f->n_rows == 0)
         return;
-    settle_sums(f);
     launch_gather_rows(f->list, attn.attn.q.data, out.attn_out.att.data, &samples->row, stride,
                        f->n_rows, out.attn_out.att.dim[1], NULL);
     reads(f, i, &out.attn_out.att);
