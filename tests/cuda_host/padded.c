@@ -285,3 +285,28 @@ void test_padded_launches(void **state)
     (void)state;
     for_random_lists(check_reads_rows, 4);
 }
+
+/* ---- the tail ---- */
+
+/* Before the rows of the tail are gathered, x of all rows gets the experts' sums: the sampled row
+ * is the last one. */
+void test_sums_before_the_tail(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 8; n++) {
+        const struct situation at = {SM_90A, false, {.n_decode = n, .samples = SAMPLES_LAST}};
+        struct symbolic *s = symbolic_new(&models[0]);
+        struct step_counts counts;
+        struct launch_list list;
+        int n_found = 0;
+
+        assert_int_equal(make_list(&list, &counts, s, &s->program, &at), OSP_OK);
+        assert_true(counts.has_tail);
+        for (int i = 0; i < list.n; i++)
+            if (strcmp(list.launches[i].name, "add_sums_kernel") == 0 && n_found++ == 0)
+                assert_int_equal(list.launches[i].grid[1], n);
+        assert_true(n_found > 0);
+        launch_list_free(&list);
+        symbolic_free(s);
+    }
+}

@@ -43,6 +43,7 @@ void test_padded_batch(void **state);
 void test_padded_launches(void **state);
 
 /* planted.c: lists with a bug, which launch_list_check() must find. */
+void test_sums_before_the_tail(void **state);
 void test_finds_a_removed_launch(void **state);
 void test_finds_swapped_launches(void **state);
 void test_finds_an_early_read(void **state);

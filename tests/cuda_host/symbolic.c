@@ -399,7 +399,7 @@ static void fill_samples(struct batch *b, const struct step_spec *spec)
     for (int i = 0; i < b->n_samples; i++) {
         const int at = spec->samples == SAMPLES_FALLING ? b->n_samples - 1 - i : i;
 
-        samples[i].row = at < spec->n_decode ? at : b->n_rows - 1;
+        samples[i].row = at < spec->n_decode && spec->samples != SAMPLES_LAST ? at : b->n_rows - 1;
         samples[i].top_p = 1;
         samples[i].n_top = spec->has_special && i == 0 ? 3 : 0;
     }
@@ -411,7 +411,8 @@ struct batch *symbolic_batch(const struct step_spec *spec)
     const struct batch_counts n = {
         .n_rows = spec->n_decode + spec->n_prefill,
         .n_seqs = decode_seqs(spec) + has_prefill,
-        .n_samples = spec->samples == SAMPLES_NO
+        .n_samples = spec->samples == SAMPLES_LAST ? 1
+                     : spec->samples == SAMPLES_NO
                          ? 0
                          : spec->n_decode + (has_prefill && spec->samples != SAMPLES_DECODE),
         .n_pages = 8 * (spec->n_decode + 1)};

@@ -54,6 +54,7 @@ enum samples {
     SAMPLES_EACH, /* every decode row, and the last prefill row */
     SAMPLES_DECODE,
     SAMPLES_FALLING, /* those of EACH, the last row first: the tail cannot be used */
+    SAMPLES_LAST,    /* the last row */
     SAMPLES_NO
 };
 

@@ -321,6 +321,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_graphs_under_churn),
         cmocka_unit_test(test_padded_batch),
         cmocka_unit_test(test_padded_launches),
+        cmocka_unit_test(test_sums_before_the_tail),
         cmocka_unit_test(test_finds_a_removed_launch),
         cmocka_unit_test(test_finds_swapped_launches),
         cmocka_unit_test(test_finds_an_early_read),
