@@ -600,8 +600,10 @@ int draft_model_first_rows(const struct draft_progress *p)
 
 void draft_count_pass(struct draft_model *d, int depth, int n_rows, uint64_t end_ns)
 {
-    d->passes[d->n_passes++] = (struct pass_time){
-        .is_first = depth == 0, .n_rows = n_rows, .ns = end_ns - d->chain_end_ns};
+    const uint64_t ns = end_ns > d->chain_end_ns ? end_ns - d->chain_end_ns : 0;
+
+    d->passes[d->n_passes++] =
+        (struct pass_time){.is_first = depth == 0, .n_rows = n_rows, .ns = ns};
     d->chain_end_ns = end_ns;
 }
 
