@@ -5,6 +5,8 @@ enum {
     LEFT_OUT_MAX = 16 /* steps of a class that built graphs: one for each number of rows */
 };
 
+static const double YOUNG_FACTOR =
+    1.25;                            /* times a mean of few steps: such a step changes it little */
 static const double KNOWN_UP_TO = 2; /* times the most measured rows: costs go on as before */
 
 _Static_assert(STEP_COST_CLASSES <= UINT8_MAX, "a class plus 1 fits in low and high");
@@ -56,10 +58,10 @@ void step_costs_add(struct step_costs *c, int n_rows, double ns, double expected
     if (!was_measured && n_rows > STEP_COST_ROWS && expected_ns > 0 &&
         ns > COST_OUTLIER_FACTOR * expected_ns && cost->n_left_out++ < LEFT_OUT_MAX)
         return;
-    if (was_measured && ns > COST_OUTLIER_FACTOR * cost->ns) {
-        ns = COST_OUTLIER_FACTOR * cost->ns;
+    if (was_measured && ns > YOUNG_FACTOR * cost->ns)
         weight = COST_NEWEST_WEIGHT; /* of a young mean it would be a large part */
-    }
+    if (was_measured && ns > COST_OUTLIER_FACTOR * cost->ns)
+        ns = COST_OUTLIER_FACTOR * cost->ns;
     cost->ns += weight * (ns - cost->ns);
     cost->rows += weight * (n_rows - cost->rows);
     cost->n++;
