@@ -67,11 +67,12 @@ struct served {
     struct draft_control control;
     struct draft_acceptance acceptance; /* of all requests */
     struct stream streams[SERVER_STREAMS];
-    bool is_built[256], has_guessed, is_cold;
-    double other_us;      /* of following the step before */
-    int n_guessed;        /* requests in the head's last passes */
-    double us, graphs_us; /* all time, and what graphs took of it */
-    double plain_us;      /* the time that the same tokens take without drafts */
+    bool is_built[256], is_cold, has_followed;
+    bool is_pass_built[2][SERVER_STREAMS + 8]; /* the first pass, later ones; by padded rows */
+    double other_us;                           /* of following the step before */
+    double us, graphs_us;                      /* all time, and what graphs took of it */
+    double prompts_us;                         /* likewise the target's steps of prompts */
+    double plain_us; /* the time that the same tokens take without drafts */
     int64_t n_tokens, n_drafts, n_steps;
     uint64_t seed, n_random;
 };
@@ -123,17 +124,17 @@ static inline void follow_step(struct served *v, int n_seqs, double step_us, dou
     *hidden_us = n * v->s->hidden_us;
 }
 
-/* New requests in all streams: a step of their prompts of n_rows each, and the head's pass over
- * it. */
-static inline void begin_requests(struct served *v, int n_seqs, int n_rows)
+/* New requests in n streams from `first` on: a step of their prompts of n_rows each, and the head's
+ * pass over it. */
+static inline void begin_some(struct served *v, int first, int n, int n_rows)
 {
     const struct server *s = v->s;
     const double slow = drift(v);
-    const double step_us = slow * (s->prompt_us + n_seqs * n_rows * s->prompt_row_us);
+    const double step_us = slow * (s->prompt_us + n * n_rows * s->prompt_row_us);
     double pass_us = 0;
     int n_followed = 0;
 
-    for (int i = 0; i < n_seqs; i++) {
+    for (int i = first; i < first + n; i++) {
         if (v->streams[i].n_tokens > 0)
             draft_control_answer(&v->control, v->streams[i].n_tokens);
         v->streams[i] = (struct stream){
@@ -146,16 +147,24 @@ static inline void begin_requests(struct served *v, int n_seqs, int n_rows)
         pass_us = slow * (s->follow_us + n_followed * n_rows * s->follow_row_us);
     v->us += step_us + pass_us;
     v->plain_us += step_us;
+    v->prompts_us += step_us;
     v->other_us = 0;
     v->is_cold = true;
     if (n_followed > 0) {
         v->other_us =
             draft_control_follow_ns(&v->control, step_us * 1e3,
-                                    (pass_us + (v->has_guessed ? 0 : s->graph_us)) * 1e3) *
+                                    (pass_us + (v->has_followed ? 0 : s->graph_us)) * 1e3) *
             1e-3;
         draft_control_prompt(&v->control, n_followed * n_rows, v->other_us * 1e3);
         v->us -= v->other_us; /* counted in the next step */
+        v->has_followed = true;
     }
+}
+
+/* New requests in all streams. */
+static inline void begin_requests(struct served *v, int n_seqs, int n_rows)
+{
+    begin_some(v, 0, n_seqs, n_rows);
 }
 
 static inline double right_at(const struct profile *f, int n_tokens, int depth)
@@ -195,23 +204,26 @@ static inline int verify(struct served *v, struct stream *r, const struct profil
     return n > 0 ? n_right : 0;
 }
 
+/* A chain that the head has not made. */
+static inline struct draft_candidate chain_of(double acceptance, int n)
+{
+    return (struct draft_candidate){.acceptance = acceptance,
+                                    .n_max = n,
+                                    .n_passes = n,
+                                    .n_first_rows = 1,
+                                    .n_later_rows = n - 1};
+}
+
 /* Chooses drafts; guesses[i] are made, of which list[i].n are verified. */
 static inline int choose_drafts(struct served *v, int n_seqs, struct draft_candidate *list,
-                                int *guesses, int *n_passes)
+                                int *guesses)
 {
-    /* Of each request, as the engine divides the time of the last passes. */
-    const double pass_us[2] = {v->n_guessed > 0 ? v->s->first_us / v->n_guessed : 0,
-                               v->n_guessed > 0 ? v->s->later_us / v->n_guessed : 0};
-    int n, n_guessed = 0;
+    int n;
 
     for (int i = 0; i < n_seqs; i++)
-        list[i] =
-            (struct draft_candidate){.acceptance = v->streams[i].acceptance.mean,
-                                     .n_max = v->streams[i].is_followed ? DRAFTS_OF_SERVER : 0,
-                                     .first_ns = pass_us[0] * 1e3,
-                                     .next_ns = pass_us[1] * 1e3};
+        list[i] = chain_of(v->streams[i].acceptance.mean,
+                           v->streams[i].is_followed ? DRAFTS_OF_SERVER : 0);
     n = draft_control_choose(&v->control, list, n_seqs, n_seqs, DRAFT_ROWS_OF_SERVER);
-    *n_passes = 0;
     for (int i = 0; i < n_seqs; i++) {
         struct stream *r = &v->streams[i];
 
@@ -221,27 +233,40 @@ static inline int choose_drafts(struct served *v, int n_seqs, struct draft_candi
             guesses[i] = 1;
             r->n_probes++;
         }
-        *n_passes = guesses[i] > *n_passes ? guesses[i] : *n_passes;
-        n_guessed += guesses[i] > 0;
     }
-    v->n_guessed = n_guessed > 0 ? n_guessed : v->n_guessed;
     return n;
 }
 
-/* Time of the passes, and of graphs that did not exist yet. */
-static inline double make_guesses(struct served *v, int n_passes)
+/* Rows of the graph of a pass over n rows, as on a GPU. */
+static inline int padded(int n)
 {
-    double us = 0;
+    return n <= 5 ? n : (n + 7) / 8 * 8;
+}
 
-    if (n_passes == 0)
-        return 0;
-    us = drift(v) * (v->s->first_us + (n_passes - 1) * v->s->later_us);
-    if (!v->has_guessed) {
-        us += v->s->graph_us;
-        v->graphs_us += v->s->graph_us;
+/* Time of the passes, and of graphs that did not exist yet. *fair_us: what they count for. */
+static inline double make_guesses(struct served *v, int n_seqs, const int *guesses, double *fair_us)
+{
+    double all_us = 0;
+
+    *fair_us = 0;
+    for (int depth = 0; depth < DRAFTS_OF_SERVER; depth++) {
+        bool *is_built = v->is_pass_built[depth > 0];
+        double us = drift(v) * (depth == 0 ? v->s->first_us : v->s->later_us);
+        int n = 0;
+
+        for (int i = 0; i < n_seqs; i++)
+            n += guesses[i] > depth;
+        if (n == 0)
+            break;
+        if (!is_built[padded(n)]) {
+            us += v->s->graph_us;
+            v->graphs_us += v->s->graph_us;
+        }
+        is_built[padded(n)] = true;
+        all_us += us;
+        *fair_us += draft_control_pass(&v->control, depth == 0, n, us * 1e3) * 1e-3;
     }
-    v->has_guessed = true;
-    return us;
+    return all_us;
 }
 
 static inline double run_rows(struct served *v, int n_rows, bool has_waited)
@@ -266,13 +291,14 @@ static inline void serve_step(struct served *v, int n_seqs, const struct profile
     const double other_us = v->other_us;
     const double slow = drift(v);
     const double cold_us = v->is_cold ? slow * v->s->cold * curve_us(v->s, n_seqs) : 0;
-    double hidden_us, guess_us, rows_us;
+    double hidden_us, guess_us, fair_us, rows_us;
 
-    done.n_draft_rows = choose_drafts(v, n_seqs, list, guesses, &done.n_passes);
-    guess_us = make_guesses(v, done.n_passes);
-    rows_us = run_rows(v, n_seqs + done.n_draft_rows, done.n_passes > 0);
+    done.n_draft_rows = choose_drafts(v, n_seqs, list, guesses);
+    guess_us = make_guesses(v, n_seqs, guesses, &fair_us);
+    rows_us = run_rows(v, n_seqs + done.n_draft_rows, guess_us > 0);
     follow_step(v, n_seqs, rows_us, &hidden_us);
     done.guess_ns = guess_us * 1e3;
+    done.fair_guess_ns = fair_us * 1e3;
     done.other_ns = other_us * 1e3;
     done.ns = (rows_us + guess_us + other_us + hidden_us) * 1e3;
     for (int i = 0; i < n_seqs; i++)
@@ -313,6 +339,49 @@ static inline double serve_request(struct served *v, int n_seqs, int n_rows, int
     begin_requests(v, n_seqs, n_rows);
     (void)serve(v, n_seqs, n_tokens, f);
     return (v->plain_us - plain_us) / (v->us - v->graphs_us - us);
+}
+
+/* What has been served, to compare a part with. */
+struct mark {
+    double us, plain_us;
+};
+
+/* Without graphs and the target's steps of prompts. */
+static inline struct mark mark(const struct served *v)
+{
+    return (struct mark){v->us - v->graphs_us - v->prompts_us, v->plain_us - v->prompts_us};
+}
+
+/* Speed in relation to no drafts. */
+static inline double speed_since(const struct served *v, struct mark m)
+{
+    const struct mark now = mark(v);
+
+    return (now.plain_us - m.plain_us) / (now.us - m.us);
+}
+
+/* Streams that begin one after the other on a new server, so that their answers of n_tokens are
+ * evenly apart; each is followed by another one at once. Speed in relation to no drafts, of all but
+ * the first n_first answers of n_requests. */
+static inline double serve_apart(struct served *v, int n_seqs, int n_rows, int n_tokens,
+                                 int n_first, int n_requests, const struct profile *f)
+{
+    struct mark first = {0, 0};
+
+    for (int n_begun = 0, n_ended = 0; n_ended < n_requests;) {
+        const int apart = n_tokens / n_seqs;
+
+        if (n_begun < n_seqs && (n_begun == 0 || v->streams[n_begun - 1].n_tokens >= apart))
+            begin_some(v, n_begun++, 1, n_rows);
+        serve_step(v, n_begun, f);
+        for (int i = 0; i < n_begun; i++)
+            if (v->streams[i].n_tokens >= n_tokens) {
+                begin_some(v, i, 1, n_rows);
+                if (++n_ended == n_first)
+                    first = mark(v);
+            }
+    }
+    return speed_since(v, first);
 }
 
 /* The best fixed number of drafts, if acceptance is known: tokens a second in relation to no

@@ -178,12 +178,26 @@ struct outcome {
     double ns, n_tokens, n_drafts;
 };
 
+/* The head's pass that gives the draft of that depth. */
+static void run_pass(struct draft_control *c, struct draft_step *done, const struct device *d,
+                     const struct draft_candidate *list, int n_seqs, int depth)
+{
+    int n = 0;
+
+    for (int i = 0; i < n_seqs; i++)
+        n += list[i].n > depth;
+    if (n == 0)
+        return;
+    done->guess_ns += d->pass_ns * n;
+    done->fair_guess_ns += draft_control_pass(c, depth == 0, n, d->pass_ns * n);
+}
+
 /* n_seqs sequences for n_steps steps, each with n_max drafts that are right with probability p. The
  * controller knows p as its measured acceptance would. */
 static struct outcome play(struct device *d, int n_seqs, double p, int n_max, int n_steps,
                            double believed)
 {
-    struct draft_control c = {.n_steps = 0};
+    struct draft_control c = {.is_begun = false};
     struct draft_candidate list[64];
     struct outcome out = {0, 0, 0};
 
@@ -191,10 +205,9 @@ static struct outcome play(struct device *d, int n_seqs, double p, int n_max, in
         struct draft_step done = {.n_seqs = n_seqs};
 
         for (int i = 0; i < n_seqs; i++)
-            list[i] = (struct draft_candidate){.acceptance = believed,
-                                               .n_max = n_max,
-                                               .first_ns = d->pass_ns,
-                                               .next_ns = d->pass_ns};
+            list[i] = d->pass_ns > 0
+                          ? chain_of(believed, n_max)
+                          : (struct draft_candidate){.acceptance = believed, .n_max = n_max};
         done.n_draft_rows = draft_control_choose(&c, list, n_seqs, n_seqs, 128);
         for (int i = 0, n = 0; i < n_seqs; i++) {
             n += list[i].n;
@@ -206,7 +219,8 @@ static struct outcome play(struct device *d, int n_seqs, double p, int n_max, in
             }
             assert_true(i < n_seqs - 1 || n == done.n_draft_rows);
         }
-        done.guess_ns = d->pass_ns * done.n_draft_rows;
+        for (int depth = 0; d->pass_ns > 0 && depth < n_max; depth++)
+            run_pass(&c, &done, d, list, n_seqs, depth);
         done.ns = step_ns(d, n_seqs + done.n_draft_rows) + done.guess_ns;
         draft_control_step(&c, &done);
         out.ns += done.ns;
@@ -293,7 +307,7 @@ static void test_drafts_that_pay_are_taken(void **state)
 /* Drafts that stop being right stop being verified. */
 static void test_drafts_that_turn_wrong_stop(void **state)
 {
-    struct draft_control c = {.n_steps = 0};
+    struct draft_control c = {.is_begun = false};
     struct draft_acceptance a = {.mean = 0.8};
     struct device d = GPU;
     double lost_ns = 0;
@@ -321,7 +335,7 @@ static void test_drafts_that_turn_wrong_stop(void **state)
 /* Without measured steps, without rows and without candidates nothing is chosen. */
 static void test_nothing_to_choose(void **state)
 {
-    struct draft_control c = {.n_steps = 0};
+    struct draft_control c = {.is_begun = false};
     struct draft_candidate one = {.acceptance = 0.9, .n_max = 8};
     const struct draft_step plain = {.n_seqs = 1, .ns = 1e6};
 
@@ -341,7 +355,7 @@ static void test_nothing_to_choose(void **state)
 static void test_following_costs_its_share(void **state)
 {
     const double step_ns = 1e6, follow_ns = 1e5;
-    struct draft_control c = {.n_steps = 0};
+    struct draft_control c = {.is_begun = false};
     double cost_ns = 0;
     int n_followed = 0;
 
@@ -362,9 +376,13 @@ static void test_following_costs_its_share(void **state)
 /* Gains of the head's drafts pay for it: every request is followed. */
 static void test_following_that_pays(void **state)
 {
-    const struct draft_step paying = {
-        .n_seqs = 1, .n_draft_rows = 3, .n_accepted = 3, .ns = 1.5e6, .guess_ns = 1e5};
-    struct draft_control c = {.n_steps = 0};
+    const struct draft_step paying = {.n_seqs = 1,
+                                      .n_draft_rows = 3,
+                                      .n_accepted = 3,
+                                      .ns = 1.5e6,
+                                      .guess_ns = 1e5,
+                                      .fair_guess_ns = 1e5};
+    struct draft_control c = {.is_begun = false};
 
     (void)state;
     for (int i = 0; i < 8; i++)
@@ -376,9 +394,93 @@ static void test_following_that_pays(void **state)
     }
 }
 
+/* Bounds of costs: between and beyond the measured numbers of rows. */
+static void test_bounds_of_costs(void **state)
+{
+    struct step_costs c = {.low = {0}};
+    struct cost_bounds b = step_costs_bounds(&c, 5);
+
+    (void)state;
+    assert_true(b.least_ns == 0 && b.most_ns == 0);
+    for (int i = 0; i < 2; i++)
+        step_costs_add(&c, 8, 800, 0);
+    b = step_costs_bounds(&c, 0);
+    assert_true(b.least_ns == 0 && b.most_ns == 0);
+    b = step_costs_bounds(&c, 2); /* fewer rows: from in proportion to as much */
+    assert_true(b.least_ns == 200 && b.most_ns == 800);
+    b = step_costs_bounds(&c, 16); /* more: from as much to in proportion */
+    assert_true(b.least_ns == 800 && b.most_ns == 1600);
+    for (int i = 0; i < 2; i++)
+        step_costs_add(&c, 16, 1000, 0);
+    b = step_costs_bounds(&c, 12);
+    assert_true(b.least_ns == 900 && b.most_ns == 900);
+    b = step_costs_bounds(&c, 32); /* by the mean of the rows from 8 on */
+    assert_true(b.least_ns == 1400 && b.most_ns == 1400);
+    b = step_costs_bounds(&c, 40); /* too far away */
+    assert_true(b.least_ns == 1000 && b.most_ns == 1600);
+}
+
+/* Each number of rows may build a graph: such steps do not become the time of a class of several
+ * numbers, and longer ones do. */
+static void test_graphs_are_no_costs(void **state)
+{
+    struct step_costs c = {.low = {0}};
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        step_costs_add(&c, 65 + i, 30e6, 12e6);
+    for (int i = 0; i < 2; i++)
+        step_costs_add(&c, 65, 13e6, 12e6);
+    assert_true(step_costs_measured_ns(&c, 80) == 13e6);
+    assert_true(step_costs_measured_ns(&c, 64) == 0 && step_costs_measured_ns(&c, 81) == 0);
+    for (int i = 0; i < 40; i++)
+        step_costs_add(&c, 97, 30e6, 12e6);
+    assert_true(step_costs_measured_ns(&c, 112) == 30e6);
+}
+
+/* A server with 64 streams that has seen one request guess at a time, and a step with drafts. */
+static void test_a_pass_guesses_for_all(void **state)
+{
+    struct draft_control c = {.is_begun = false};
+    const struct draft_step plain = {.n_seqs = 64, .ns = 12e6};
+    struct draft_candidate list[64];
+    int n, n_again;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        draft_control_step(&c, &plain);
+        (void)draft_control_pass(&c, true, 1, 2e5);
+        (void)draft_control_pass(&c, false, 1, 2e5);
+    }
+    for (int i = 0; i < 8; i++) { /* each number of rows up to 128 is measured */
+        draft_control_step(&c, &(struct draft_step){.n_seqs = 64,
+                                                    .n_draft_rows = 8 * (1 + i),
+                                                    .n_accepted = 8 * (1 + i),
+                                                    .ns = 12e6 + 0.2e6 * (1 + i)});
+        draft_control_step(&c, &(struct draft_step){.n_seqs = 64,
+                                                    .n_draft_rows = 8 * (1 + i),
+                                                    .n_accepted = 8 * (1 + i),
+                                                    .ns = 12e6 + 0.2e6 * (1 + i)});
+    }
+    for (int i = 0; i < 4; i++)
+        draft_control_step(&c, &plain);
+    for (int i = 0; i < 64; i++)
+        list[i] = chain_of(0.9, 1);
+    n = draft_control_choose(&c, list, 64, 64, 64);
+    assert_true(n > 0);
+    for (int i = 0; i < 2; i++)
+        (void)draft_control_pass(&c, true, n, 2.2e5);
+    n = draft_control_choose(&c, list, 64, 64, 64);
+    n_again = draft_control_choose(&c, list, 64, 64, 64);
+    assert_int_equal(n, n_again);
+    for (int i = 0; i < 2; i++)
+        (void)draft_control_pass(&c, true, n, 2.2e5);
+    assert_int_equal(draft_control_choose(&c, list, 64, 64, 64), 64);
+}
+
 /* ---- a server with a draft head ---- */
 
-enum { N_SERVERS = 3, N_SEEDS = 16 };
+enum { N_SERVERS = 3, N_SEEDS = 32 };
 static const struct server SERVERS[N_SERVERS] = {
     {.name = "H200",
      .steps = {{1, 1290},
@@ -584,7 +686,8 @@ UNIT_MAIN(cmocka_unit_test(test_index_finds_the_longest_match),
           cmocka_unit_test(test_drafts_that_turn_wrong_stop),
           cmocka_unit_test(test_nothing_to_choose),
           cmocka_unit_test(test_following_costs_its_share),
-          cmocka_unit_test(test_following_that_pays),
+          cmocka_unit_test(test_following_that_pays), cmocka_unit_test(test_bounds_of_costs),
+          cmocka_unit_test(test_graphs_are_no_costs), cmocka_unit_test(test_a_pass_guesses_for_all),
           cmocka_unit_test(test_a_head_that_is_right_is_used_soon),
           cmocka_unit_test(test_a_head_that_is_wrong_costs_little),
           cmocka_unit_test(test_acceptance_changes), cmocka_unit_test(test_a_small_head_on_a_cpu))

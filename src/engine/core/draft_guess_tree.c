@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "engine/core/draft_model_internal.h"
 
@@ -168,6 +169,7 @@ static enum osp_status run_level(struct draft_model *d, struct growing *list, in
     TRY(place_states(d, l.from, l.n_rows));
     TRY(model_draft_again(d->model, l.batch, &ticket));
     TRY(read_candidates(d, ticket, l.n_rows));
+    draft_count_pass(d, depth, l.n_rows, clock_ns());
     for (int i = 0; i < n; i++)
         for (int node = 0; node < list[i].request->shape->n; node++)
             if (list[i].masks[node] != 0 &&
@@ -189,6 +191,7 @@ static enum osp_status run_first_level(struct draft_model *d, struct draft_reque
 
     TRY(draft_start_first(d, at, n, &ticket));
     TRY(read_candidates(d, ticket, n));
+    draft_count_pass(d, 0, d->n_first_rows, clock_ns());
     for (int i = 0; i < n; i++) {
         list[i] = (struct growing){.request = at[i], .first_sample = i};
         memset(list[i].tokens, -1, sizeof list[i].tokens);
@@ -198,8 +201,7 @@ out:
     return st;
 }
 
-enum osp_status draft_guess_trees(struct draft_model *d, struct draft_request *const *at, int n,
-                                  int *n_passes)
+enum osp_status draft_guess_trees(struct draft_model *d, struct draft_request *const *at, int n)
 {
     struct growing *list = mem_new((size_t)n * sizeof *list);
     bool has_run = true;
@@ -211,8 +213,8 @@ enum osp_status draft_guess_trees(struct draft_model *d, struct draft_request *c
         d->n_candidates = n_candidates > d->n_candidates ? n_candidates : d->n_candidates;
     }
     TRY(run_first_level(d, at, n, list));
-    for (*n_passes = 1; has_run; *n_passes += has_run)
-        TRY(run_level(d, list, n, *n_passes, &has_run));
+    for (int depth = 1; has_run; depth++)
+        TRY(run_level(d, list, n, depth, &has_run));
     for (int i = 0; i < n; i++)
         at[i]->n = draft_shape_walk(at[i]->shape, list[i].tokens, at[i]->tokens, at[i]->parents);
 out:

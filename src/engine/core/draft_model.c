@@ -7,13 +7,11 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-static const double NEWEST_WEIGHT = 0.125; /* of a new pass in the mean time */
 /* What a device that queues steps does for the head beside a step is waited for by nobody, so its
  * time is not measured while serving. COPY_NS, for the kernel that copies the states of all
  * requests, is an estimate; with TAPS_NS, for the copies in the step, a step of one H200 took 9 us
  * longer (measure_head). */
 static const double COPY_NS = 5e3, TAPS_NS = 10e3;
-enum { FIRST_RUNS = 4 };
 
 static_assert((int)BATCH_DRAFTS_MAX == (int)DRAFTS_MAX, "a batch has the drafts of any step");
 
@@ -47,6 +45,8 @@ enum osp_status draft_model_new(struct draft_model **out, struct model *model,
                       DRAFT_CANDIDATES_MAX * sizeof *d->candidates, "guesses of a draft head"));
     TRY(mem_try_array(&d->kept, n, sizeof *d->kept, "states for a draft head"));
     TRY(mem_try_array(&d->chain.at, n, sizeof(struct draft_request *), "guesses of a draft head"));
+    TRY(mem_try_array(&d->passes, n * (DRAFTS_MAX + 1), sizeof *d->passes,
+                      "guesses of a draft head"));
     TRY(mem_try_aligned(&d->batch_memory, (size_t)batch_bytes(counts), 1, "a draft head's batch"));
     *out = d;
 out:
@@ -65,6 +65,7 @@ void draft_model_free(struct draft_model *d)
     free(d->candidates);
     free(d->kept);
     free(d->chain.at);
+    free(d->passes);
     free(d->batch_memory);
     free(d);
 }
@@ -476,7 +477,7 @@ static void touch_all(struct draft_model *d, const struct step_plan *plan,
 
 enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
                                    struct draft_progress *const *progress, bool is_sent,
-                                   double *queued_ns)
+                                   double *copies_ns, int *n_queued_rows)
 {
     const struct batch *b = plan->batch;
     enum osp_status st = OSP_OK;
@@ -488,9 +489,8 @@ enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan
         if (progress[i] != NULL)
             TRY(follow(d, &plan->chunks[i], b, &BATCH_SEQS(b)[i], progress[i]));
     }
-    *queued_ns = is_sent ? d->n_segments * d->pass_ns[0] : 0;
-    if (d->is_pipelined)
-        *queued_ns += TAPS_NS + COPY_NS;
+    *n_queued_rows = is_sent ? d->n_rows : 0;
+    *copies_ns = d->is_pipelined ? TAPS_NS + COPY_NS : 0;
     TRY(copy_kept(d));
     TRY(run_collected(d));
 out:
@@ -585,23 +585,26 @@ static struct draft_segment segment_of(const struct draft_request *w, int i, int
                                   .follow = &w->follow};
 }
 
-/* n_passes passes have run in all_ns, for n_seqs requests: the means of both kinds move in
- * proportion. The first runs may build graphs, and are replaced. */
-static void note_time(struct draft_model *d, int n_passes, uint64_t all_ns, int n_seqs)
+/* The first position whose state goes to the head with the next guess. */
+static int first_to_store(const struct draft_progress *p)
 {
-    const double ns = (double)all_ns / n_seqs;
-    const double expected_ns = d->pass_ns[0] + (n_passes - 1) * d->pass_ns[1];
-    const double weight = d->n_timed < FIRST_RUNS ? 1 : NEWEST_WEIGHT;
+    const int last = p->first_kept + p->n_kept - 1, first = p->n_stored < last ? p->n_stored : last;
 
-    d->n_timed++;
-    d->n_passes += n_passes;
-    if (d->pass_ns[1] == 0 || expected_ns == 0) {
-        d->pass_ns[0] = d->pass_ns[1] = ns / n_passes;
-        return;
-    }
-    d->pass_ns[0] *= 1 + weight * (ns / expected_ns - 1);
-    if (n_passes > 1)
-        d->pass_ns[1] *= 1 + weight * (ns / expected_ns - 1);
+    return first > p->first_kept ? first : p->first_kept;
+}
+
+int draft_model_first_rows(const struct draft_progress *p)
+{
+    return p->first_kept + p->n_kept - first_to_store(p);
+}
+
+void draft_count_pass(struct draft_model *d, int depth, int n_rows, uint64_t end_ns)
+{
+    const uint64_t ns = end_ns > d->chain_end_ns ? end_ns - d->chain_end_ns : 0;
+
+    d->passes[d->n_passes++] =
+        (struct pass_time){.is_first = depth == 0, .n_rows = n_rows, .ns = ns};
+    d->chain_end_ns = end_ns;
 }
 
 /* A pass with samples of the first n requests of the chain has been started. */
@@ -619,15 +622,14 @@ enum osp_status draft_start_first(struct draft_model *d, struct draft_request *c
     enum osp_status st = OSP_OK;
 
     for (int i = 0; i < n; i++) {
-        const struct draft_progress *p = at[i]->progress;
-        const int last = p->first_kept + p->n_kept - 1;
         struct draft_segment s = segment_of(at[i], i, 0);
 
         s.tokens = at[i]->q->tokens;
-        TRY(collect_kept(d, p, s, p->n_stored < last ? p->n_stored : last));
+        TRY(collect_kept(d, at[i]->progress, s, first_to_store(at[i]->progress)));
         TRY(keep_last(d, at[i]->progress));
     }
     assert(d->n_segments == n);
+    d->n_first_rows = d->n_rows;
     TRY(model_draft_run(d->model, lay_out(d), ticket));
 out:
     clear(d);
@@ -674,15 +676,18 @@ out:
 /* Waits for a pass, and gets its first n guesses. */
 static enum osp_status read_pass(struct draft_model *d, int n, int depth, uint64_t ticket)
 {
+    const int n_rows = depth == 0 ? d->n_first_rows : n;
     struct sampled s;
     enum osp_status st;
 
     TRY(model_draft_tokens(d->model, ticket, n, d->tokens));
-    if (!d->is_pipelined)
+    if (!d->is_pipelined) {
+        draft_count_pass(d, depth, n_rows, clock_ns());
         return OSP_OK;
+    }
     TRY(model_sampled(d->model, &s));
-    d->chain_begin_ns = depth == 0 ? s.begin_ns : d->chain_begin_ns;
-    d->chain_end_ns = s.end_ns;
+    d->chain_end_ns = depth == 0 ? s.begin_ns : d->chain_end_ns;
+    draft_count_pass(d, depth, n_rows, s.end_ns);
     d->device_ns += s.end_ns - s.begin_ns;
 out:
     return st;
@@ -773,8 +778,6 @@ static void begin_chain(struct chain *c, struct draft_request *list, int n)
 static enum osp_status guess_some_trees(struct draft_model *d, struct draft_request *list, int n)
 {
     struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
-    const uint64_t begin_ns = clock_ns();
-    int n_passes;
     enum osp_status st;
 
     assert(!d->is_pipelined); /* passes of trees need the guesses of those before */
@@ -783,8 +786,8 @@ static enum osp_status guess_some_trees(struct draft_model *d, struct draft_requ
         at[i] = &list[i];
         at[i]->n_tokens = at[i]->q->n_tokens;
     }
-    TRY(draft_guess_trees(d, at, n, &n_passes));
-    note_time(d, n_passes, clock_ns() - begin_ns, n);
+    d->chain_end_ns = clock_ns();
+    TRY(draft_guess_trees(d, at, n));
 out:
     free(at);
     clear(d);
@@ -794,7 +797,6 @@ out:
 static enum osp_status guess_some(struct draft_model *d, struct draft_request *list, int n,
                                   bool stays_open)
 {
-    const uint64_t begin_ns = clock_ns();
     uint64_t ticket;
     enum osp_status st;
 
@@ -804,6 +806,7 @@ static enum osp_status guess_some(struct draft_model *d, struct draft_request *l
         list[i].n_tokens = list[i].q->n_tokens;
     }
     begin_chain(&d->chain, list, n);
+    d->chain_end_ns = clock_ns(); /* a device that is pipelined has its own clock */
     TRY(draft_start_first(d, d->chain.at, n, &ticket));
     add_pass(&d->chain, n, ticket);
     TRY(start_more(d, DRAFTS_MAX));
@@ -812,7 +815,6 @@ static enum osp_status guess_some(struct draft_model *d, struct draft_request *l
         return OSP_OK;
     }
     TRY(read_all(d));
-    note_time(d, d->chain.n_passes, clock_ns() - begin_ns, n);
 out:
     clear(d);
     return st;
@@ -837,6 +839,7 @@ enum osp_status draft_model_guess(struct draft_model *d, struct draft_request *l
 {
     enum osp_status st = OSP_OK;
 
+    d->n_passes = 0; /* those of a call that failed */
     for (int done = 0, now; done < n; done += now) {
         now = n_at_once(d, list + done, n - done);
         if (list[done].shape != NULL)
@@ -925,6 +928,7 @@ static enum osp_status start_behind(struct draft_model *d, const struct step_pla
     }
     b = lay_out(d);
     b->tokens_ticket = step_ticket;
+    d->n_first_rows = d->n_rows;
     TRY(model_draft_behind(d->model, b, &ticket));
     add_pass(c, c->n_seqs, ticket);
 out:
@@ -986,13 +990,11 @@ uint64_t draft_model_open_ticket(const struct draft_model *d)
     return c->n_read < c->n_passes ? c->tickets[c->n_passes - 1] : 0;
 }
 
-enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns)
+enum osp_status draft_model_receive(struct draft_model *d)
 {
     enum osp_status st;
 
     TRY(read_all(d));
-    *chain_ns = d->chain_end_ns - d->chain_begin_ns;
-    note_time(d, d->chain.n_passes, *chain_ns, d->chain.n_seqs);
 out:
     return st;
 }
@@ -1005,15 +1007,9 @@ uint64_t draft_model_take_device_ns(struct draft_model *d)
     return ns;
 }
 
-int draft_model_take_passes(struct draft_model *d)
+const struct pass_time *draft_model_take_passes(struct draft_model *d, int *n)
 {
-    const int n = d->n_passes;
-
+    *n = d->n_passes;
     d->n_passes = 0;
-    return n;
-}
-
-double draft_model_pass_ns(const struct draft_model *d, bool is_first)
-{
-    return d->pass_ns[!is_first];
+    return d->passes;
 }

@@ -51,11 +51,12 @@ void draft_model_free(struct draft_model *d); /* accepts NULL */
 
 /* A step of the target was committed: its states go to the head or wait. plan->batch is its batch.
  * progress[i] is that of chunk i; NULL: it is skipped. is_sent: the next step was sent, after
- * draft_model_keep_ahead(); the head's pass is then queued behind that step. *queued_ns: the
- * expected time of what the device does for the head and nobody waits for. */
+ * draft_model_keep_ahead(); the head's pass is then queued behind that step. *copies_ns: the
+ * expected time of the copies of states, which nobody waits for; *n_queued_rows: the rows of the
+ * pass that nobody waits for. */
 CHECKED enum osp_status draft_model_follow(struct draft_model *d, const struct step_plan *plan,
                                            struct draft_progress *const *progress, bool is_sent,
-                                           double *queued_ns);
+                                           double *copies_ns, int *n_queued_rows);
 /* On a device with runs_pipelined, while the step of the plan is in flight: whether its states can
  * be kept before its tokens are known, so that the next step, which replaces them, can be sent. Not
  * with prompts and drafts, of which not every row counts or waits. */
@@ -71,6 +72,8 @@ CHECKED enum osp_status draft_model_leave(struct draft_model *d, struct draft_pr
 void draft_model_touch(struct draft_model *d, const struct draft_progress *p);
 /* Whether guesses for q can be made. */
 bool draft_model_can_guess(const struct draft_progress *p, const struct seq *q);
+/* Rows of a request that can have guesses in their first pass: its states that wait. */
+int draft_model_first_rows(const struct draft_progress *p);
 /* Guesses the next tokens of each request: one pass of the head a token, all requests together.
  * Where the request samples, the guess takes the same random number as the target. A list may end
  * early: at a page that does not exist yet.
@@ -104,15 +107,20 @@ CHECKED enum osp_status draft_model_guess_on(struct draft_model *d);
 /* Of the last pass; 0: all guesses are known. */
 uint64_t draft_model_open_ticket(const struct draft_model *d);
 /* Waits for the last passes, of which some must be open, and replaces their guesses; id 0 where
- * there is none. *chain_ns: time from the begin of the first pass to the end of the last one. */
-CHECKED enum osp_status draft_model_receive(struct draft_model *d, uint64_t *chain_ns);
+ * there is none. */
+CHECKED enum osp_status draft_model_receive(struct draft_model *d);
 
 /* Time of the passes that guessed, since the last call, by the clock of a device with
  * runs_pipelined. */
 uint64_t draft_model_take_device_ns(struct draft_model *d);
-/* Passes that guessed and were read since the last call: levels of a tree, or tokens of a chain. */
-int draft_model_take_passes(struct draft_model *d);
-/* The mean time of a pass for one request: the first guess, and each later one; 0: not known. */
-double draft_model_pass_ns(const struct draft_model *d, bool is_first);
+/* A pass that guessed: the first one of a chain or a tree, or a later one. Its time begins with the
+ * end of the pass before. */
+struct pass_time {
+    bool is_first;
+    int n_rows;
+    uint64_t ns;
+};
+/* Those that were read since the last call, *n of them; valid until the next pass. */
+const struct pass_time *draft_model_take_passes(struct draft_model *d, int *n);
 
 #endif

@@ -42,11 +42,11 @@ struct draft_model {
     struct row_copy *kept; /* (n_seqs_max), n_kept of them */
     int n_kept;
     struct chain chain;
-    uint64_t chain_begin_ns, chain_end_ns; /* by the clock of a device that is pipelined */
-    uint64_t device_ns;                    /* likewise: of the passes that were read */
-    double pass_ns[2];                     /* the first guess, later ones */
-    int n_timed;                           /* runs in them */
-    int n_passes;                          /* read since draft_model_take_passes() */
+    int n_first_rows;         /* of the first pass of the last chain or tree */
+    uint64_t chain_end_ns;    /* its last pass that was read, by the clock of a pipelined device */
+    uint64_t device_ns;       /* likewise: of the passes that were read */
+    struct pass_time *passes; /* (n_passes, n_seqs_max * (DRAFTS_MAX + 1)) that were read */
+    int n_passes;
 };
 
 /* Rows of one sequence: positions [first, first + n_rows), and the tokens behind them. */
@@ -72,9 +72,11 @@ struct batch_sample draft_sample_of(const struct seq *q, int row, int position);
 CHECKED enum osp_status draft_start_first(struct draft_model *d, struct draft_request *const *at,
                                           int n, uint64_t *ticket);
 
-/* Guesses the trees of these requests, level by level: at[i]->shape. Returns the passes that ran in
- * *n_passes. */
+/* A pass over n_rows rows was read, which has `depth` others before it. It has ended at end_ns. */
+void draft_count_pass(struct draft_model *d, int depth, int n_rows, uint64_t end_ns);
+
+/* Guesses the trees of these requests, level by level: at[i]->shape. */
 CHECKED enum osp_status draft_guess_trees(struct draft_model *d, struct draft_request *const *at,
-                                          int n, int *n_passes);
+                                          int n);
 
 #endif

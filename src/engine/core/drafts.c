@@ -281,7 +281,7 @@ static void find_chances(const struct engine_drafts *d, const struct osp_request
 }
 
 /* A tree that is not guessed yet counts as the chain of as many drafts that gives as many tokens. A
- * pass of the head gives a level. */
+ * pass of the head gives a level, and has a row for each node of the level above with children. */
 static void weigh_tree(const struct engine_drafts *d, const struct osp_request *r,
                        struct draft_candidate *c)
 {
@@ -291,23 +291,28 @@ static void weigh_tree(const struct engine_drafts *d, const struct osp_request *
     find_chances(d, r, chances);
     shape = draft_shape_likeliest(&d->tree, chances, c->n_max);
     c->acceptance = draft_shape_acceptance(&shape, chances);
-    if (shape.n > 1)
-        c->next_ns *= (draft_shape_levels(&shape) - 1) / (double)(shape.n - 1);
+    c->n_passes = draft_shape_levels(&shape);
+    c->n_later_rows = 0;
+    for (int i = 0; i < shape.n; i++)
+        c->n_later_rows += draft_shape_has_child(&shape, i);
 }
 
-static void add_candidate(struct engine_drafts *d, struct osp_request *r, int n)
+/* A request that can have n drafts. n_first_rows > 0: the head would make them, and its first pass
+ * would have so many rows of the request. */
+static void add_candidate(struct engine_drafts *d, struct osp_request *r, int n, int n_first_rows)
 {
     struct draft_candidate *c = &d->candidates[d->n_candidates];
 
     d->owners[d->n_candidates++] = r;
     *c = (struct draft_candidate){.acceptance = r->drafts.acceptance[r->drafts.source].mean,
                                   .n_max = n};
-    if (r->drafts.source == DRAFT_EAGLE3) {
-        c->first_ns = draft_model_pass_ns(d->model, true);
-        c->next_ns = draft_model_pass_ns(d->model, false);
-        if (d->tree.n > 0 && r->drafts.n == 0)
-            weigh_tree(d, r, c);
-    }
+    if (n_first_rows == 0)
+        return;
+    c->n_passes = n;
+    c->n_first_rows = n_first_rows;
+    c->n_later_rows = n - 1;
+    if (d->tree.n > 0)
+        weigh_tree(d, r, c);
 }
 
 /* What other drafters propose is free, so it goes first. */
@@ -318,7 +323,7 @@ static void find_candidates(struct osp_engine *e)
     d->n_candidates = 0;
     for (int i = 0; i < sched_n_running(e->sched); i++) {
         struct osp_request *r = sched_running(e->sched, i)->owner;
-        int n;
+        int n, n_first_rows = 0;
 
         if (!has_drafters(&r->drafts))
             continue;
@@ -326,10 +331,11 @@ static void find_candidates(struct osp_engine *e)
         n = n_usable(e, r);
         if (n == 0 && r->drafts.n == 0) {
             n = n_to_guess(e, r);
+            n_first_rows = draft_model_first_rows(&r->drafts.progress);
             r->drafts.source = DRAFT_EAGLE3;
         }
         if (n > 0)
-            add_candidate(d, r, n);
+            add_candidate(d, r, n, n_first_rows);
     }
 }
 
@@ -425,18 +431,23 @@ static bool may_stay_open(const struct engine_drafts *d)
     return true;
 }
 
-/* Passes of the head have run in ns, and their guesses have been read. */
-static void count_passes(struct engine_drafts *d, uint64_t ns)
+/* Passes of the head have run, and their guesses have been read. */
+static void count_passes(struct engine_drafts *d)
 {
-    d->guess_ns += ns;
-    d->n_passes += draft_model_take_passes(d->model);
+    int n;
+    const struct pass_time *passes = draft_model_take_passes(d->model, &n);
+
+    for (int i = 0; i < n; i++) {
+        d->guess_ns += passes[i].ns;
+        d->fair_guess_ns += draft_control_pass(&d->control, passes[i].is_first, passes[i].n_rows,
+                                               (double)passes[i].ns);
+    }
 }
 
 /* Makes the drafts that the head was chosen for; fewer if they end the answer, or its mask. */
 static enum osp_status guess(struct osp_engine *e)
 {
     struct engine_drafts *d = &e->drafts;
-    const uint64_t begin_ns = clock_ns();
     enum osp_status st = OSP_OK;
 
     d->n_requests = 0;
@@ -453,7 +464,7 @@ static enum osp_status guess(struct osp_engine *e)
         if (d->owners[i]->drafts.source == DRAFT_EAGLE3)
             d->candidates[i].n = min_int(d->candidates[i].n, n_usable(e, d->owners[i]));
     if (draft_model_open_ticket(d->model) == 0)
-        count_passes(d, clock_ns() - begin_ns);
+        count_passes(d);
 out:
     return st;
 }
@@ -466,13 +477,12 @@ uint64_t drafts_open_ticket(const struct osp_engine *e)
 enum osp_status drafts_receive(struct osp_engine *e)
 {
     struct engine_drafts *d = &e->drafts;
-    uint64_t chain_ns;
     enum osp_status st;
 
     if (drafts_open_ticket(e) == 0 || d->are_behind)
         return OSP_OK;
-    TRY(draft_model_receive(d->model, &chain_ns));
-    count_passes(d, chain_ns);
+    TRY(draft_model_receive(d->model));
+    count_passes(d);
     for (int i = 0; i < d->n_requests; i++) {
         struct osp_request *r = d->requests[i].q != NULL ? d->requests[i].q->owner : NULL;
 
@@ -597,7 +607,7 @@ static void choose_behind(struct osp_engine *e, const struct step_plan *plan)
         if (n <= 0)
             continue;
         r->drafts.source = DRAFT_EAGLE3;
-        add_candidate(d, r, n);
+        add_candidate(d, r, n, plan->chunks[i].n_rows);
     }
     choose(e);
     for (int i = 0; i < d->n_candidates; i++) {
@@ -752,7 +762,8 @@ static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan
     const bool is_sent = sched_has_sent(e->sched);
     const uint64_t begin_ns = clock_ns();
     const int n_rows = n_prompt_rows(e, plan);
-    double queued_ns, ns;
+    int n_queued_rows;
+    double ns;
     enum osp_status st;
 
     if (find_progress(e, plan) == 0)
@@ -762,9 +773,10 @@ static enum osp_status follow(struct osp_engine *e, const struct step_plan *plan
 
         draft_model_touch(d->model, &r->drafts.progress);
     }
-    TRY(draft_model_follow(d->model, plan, d->progress, is_sent, &queued_ns));
+    TRY(draft_model_follow(d->model, plan, d->progress, is_sent, &ns, &n_queued_rows));
+    ns += draft_control_pass_ns(&d->control, true, n_queued_rows);
     /* The device does not wait for the host while it has the next step, or passes before it. */
-    ns = queued_ns + (is_sent || d->are_behind ? 0 : (double)(clock_ns() - begin_ns));
+    ns += is_sent || d->are_behind ? 0 : (double)(clock_ns() - begin_ns);
     ns = draft_control_follow_ns(&d->control, (double)e->step_ns, ns);
     d->other_ns += (uint64_t)ns;
     if (n_rows > 0)
@@ -857,7 +869,7 @@ static void measure(struct osp_engine *e, const struct step_plan *plan)
     step.n_seqs = plan->n_rows - plan->n_draft_rows;
     step.ns = (double)(e->results_ns - before_ns);
     step.guess_ns = (double)d->guess_ns;
-    step.n_passes = d->n_passes;
+    step.fair_guess_ns = d->fair_guess_ns;
     step.other_ns = (double)d->other_ns;
     draft_control_step(&d->control, &step);
 }
@@ -871,7 +883,7 @@ enum osp_status drafts_observe(struct osp_engine *e, const struct step_plan *pla
         return OSP_OK;
     measure(e, plan);
     d->guess_ns = d->other_ns = 0;
-    d->n_passes = 0;
+    d->fair_guess_ns = 0;
     for (int i = 0; i < plan->n_chunks; i++)
         if (plan->chunks[i].seq != NULL)
             observe_chunk(e, &plan->chunks[i]);

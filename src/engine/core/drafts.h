@@ -58,7 +58,7 @@ struct engine_drafts {
     struct draft_acceptance rank_acceptance[DRAFTS_MAX];
     struct draft_progress **progress; /* (n_seqs_max) of a step's chunks */
     uint64_t guess_ns, other_ns;      /* of the draft model since the last results */
-    int n_passes;                     /* of the draft model in guess_ns */
+    double fair_guess_ns;             /* what these guesses count for */
     bool
         is_wanted; /* some sequence had drafts, if only the step that was planned ahead took them */
     /* Requests that left beside a step in which they have no row: the states that wait are lost,

@@ -4,43 +4,32 @@
 
 static const double BALANCE_STEPS_MAX = 8; /* steps without drafts that earlier gains may pay for */
 static const double HEAD_NS_MAX = 1e8;     /* that gains of the head may pay for later */
-static const int64_t STEPS_KNOWN = 4096; /* a class not measured for so many steps is tried again */
-static const double TRY_GAIN_MIN = 0.1;  /* tokens, of all, that a trial must promise */
-static const double TRY_COST_SHARE = 0.4;   /* of what its last row may cost */
+static const double TRY_GAIN_MIN = 0.1;    /* tokens, of all, that a trial must promise */
+static const double TRY_COST_SHARE = 0.4;  /* of what its last row may cost */
 static const double CHOICE_GAIN_MIN = 1.04; /* below it: noise of the measured times */
-static const double SURE_GAIN = 1.2;        /* measured as seldom as possible */
-static const double PROBABILITY_MIN = 0.02; /* of a draft that is considered */
 static const double FIRST_BALANCE_STEPS = 3, FIRST_HEAD_STEPS = 1; /* credit of a new engine */
 static const double RISK_STEPS = 1; /* beyond the balance: what a step may lose */
-static const double DEBT_STEPS_MAX = 6,
-                    DEBT_ACCEPTANCE = 0.7; /* for drafts that are always right */
 /* Added to an acceptance while the balance has so many steps: drafts that were judged by few
  * tokens, or long ago, get another chance. */
 static const double OPTIMISM = 0.15, OPTIMISM_STEPS = 4, OPTIMISM_FROM = 0.4, OPTIMISM_UP_TO = 0.85;
-static const double PROBE_DEBT_STEPS = 2;
+static const double PROBE_DEBT_STEPS = 2;     /* below the balance: for a guess to look at */
 static const double HEAD_LOSS_STEPS = 1;      /* that losses of drafts may take from following */
-static const double FIRST_PASS_SHARE = 0.125; /* of a step: what a head's first passes count for */
+static const double FIRST_PASS_SHARE = 0.125; /* of a step: passes of a new head count for it */
 /* Of a step: following that takes more than the first share may build graphs, and counts for the
  * second one. */
 static const double LIKELY_FOLLOW_SHARE = 0.25, FIRST_FOLLOW_SHARE = 1.0 / 16;
 static const double EXCESS_WEIGHT = 1.0 / 32; /* of a step in the time of following */
-static const int64_t CLEAN_STEPS = 1024;    /* a step without followed requests is compared with */
-static const double PROMPT_WEIGHT = 0.25;   /* of a step in the time of a followed prompt's row */
-static const double GAIN_WEIGHT = 1.0 / 64; /* of a step in the gain of a followed token */
-static const double ANSWER_WEIGHT = 1.0 / 16; /* of an answer in the mean length */
+static const double GAIN_WEIGHT = 1.0 / 64;   /* of a step in the gain of a followed token */
 enum {
     /* After so many steps with drafts some without measure the gain of the others: the first one
      * has waited for the host, or finds other data in the caches. */
-    BASELINE_STEPS_MIN = 16,
-    BASELINE_STEPS_MAX = 128,
+    BASELINE_STEPS = 128,
     PLAIN_STEPS = 2,
-    FIRST_GUESSES = 4,      /* chains that may build graphs */
-    FIRST_FOLLOWS = 4,      /* likewise, of following */
+    FIRST_FOLLOWS = 4,      /* that may build graphs */
     PROBE_TOKENS = 32,      /* between two looks at drafts that are not verified; */
     FIRST_PROBE_TOKENS = 8, /* doubled from this one on */
     BEGIN_MAX = 6,          /* observations that others' acceptance counts for in a new request */
-    UNPAID_TOKENS = 64,     /* without verified drafts: the request's share of following is lost */
-    GAIN_STEPS = 32         /* of followed requests, after which their gain is known */
+    UNPAID_TOKENS = 64      /* without verified drafts: the request's share of following is lost */
 };
 
 double draft_control_cost_ns(const struct draft_control *c, int n_rows)
@@ -54,26 +43,31 @@ static double baseline_ns(const struct draft_control *c, int n_seqs)
     return step_costs_measured_ns(&c->costs, n_seqs);
 }
 
-/* A chain of passes counts as what such chains take: one may build graphs, or have waited. */
-static double fair_guess_ns(struct draft_control *c, const struct draft_step *step)
+/* What a pass of the head takes. Until later passes are measured, they take at most what first ones
+ * do, which have more to do. */
+static struct cost_bounds pass_bounds(const struct draft_control *c, bool is_first, int n_rows)
 {
-    const double pass_ns = step->n_passes > 0 ? step->guess_ns / step->n_passes : 0;
-    const double first_ns = FIRST_PASS_SHARE * baseline_ns(c, step->n_seqs);
-    struct guess_cost *g = &c->guess;
-    double fair_ns = pass_ns;
+    const struct cost_bounds first = step_costs_bounds(&c->first_passes, n_rows);
+    const struct cost_bounds later = step_costs_bounds(&c->later_passes, n_rows);
 
-    if (step->n_passes == 0)
-        return step->guess_ns;
-    if (g->n < FIRST_GUESSES && fair_ns > first_ns)
-        fair_ns = first_ns;
-    if (g->n >= FIRST_GUESSES && fair_ns > COST_OUTLIER_FACTOR * g->pass_ns)
-        fair_ns = COST_OUTLIER_FACTOR * g->pass_ns;
-    if (g->n < FIRST_GUESSES)
-        g->pass_ns = pass_ns; /* the last of the first ones */
-    else
-        g->pass_ns += COST_NEWEST_WEIGHT * (fair_ns - g->pass_ns);
-    g->n++;
-    return fair_ns * step->n_passes;
+    if (is_first)
+        return first;
+    return later.most_ns > 0 ? later : (struct cost_bounds){0, first.most_ns};
+}
+
+double draft_control_pass(struct draft_control *c, bool is_first, int n_rows, double ns)
+{
+    const struct cost_bounds bounds = pass_bounds(c, is_first, n_rows);
+    const double most_ns =
+        bounds.most_ns > 0 ? COST_OUTLIER_FACTOR * bounds.most_ns : FIRST_PASS_SHARE * c->base_ns;
+
+    step_costs_add(is_first ? &c->first_passes : &c->later_passes, n_rows, ns, bounds.most_ns);
+    return ns < most_ns ? ns : most_ns;
+}
+
+double draft_control_pass_ns(const struct draft_control *c, bool is_first, int n_rows)
+{
+    return pass_bounds(c, is_first, n_rows).least_ns;
 }
 
 /* By the mean times of such steps: a single one may have waited for another process. A step with
@@ -91,7 +85,7 @@ static double gain_of(struct draft_control *c, const struct draft_step *step)
     const double mean_ns = cost->n > 0 && cost->ns < likely_ns ? cost->ns : likely_ns;
     const double ns = mean_ns < most_ns ? mean_ns : most_ns;
 
-    return base_ns * (step->n_seqs + step->n_accepted) / step->n_seqs - ns - fair_guess_ns(c, step);
+    return base_ns * (step->n_seqs + step->n_accepted) / step->n_seqs - ns - step->fair_guess_ns;
 }
 
 /* What following takes beyond the times that were reported. */
@@ -111,6 +105,15 @@ static double own_ns(const struct draft_control *c, const struct draft_step *ste
     return ns > 0 ? ns : 0;
 }
 
+/* What a step of so many rows takes at most, as far as others tell; 0: they do not. */
+static double expected_ns(const struct draft_control *c, const struct draft_step *step)
+{
+    return baseline_ns(c, step->n_seqs) == 0
+               ? 0
+               : step_costs_estimate_ns(&c->costs, step->n_seqs, step->n_seqs + step->n_draft_rows,
+                                        1);
+}
+
 /* Compares a plain step whose requests are followed with those before that were not. */
 static void note_following(struct draft_control *c, const struct draft_step *step)
 {
@@ -121,10 +124,10 @@ static void note_following(struct draft_control *c, const struct draft_step *ste
     if (step->n_draft_rows > 0 || step->guess_ns > 0 || base_ns == 0)
         return;
     if (step->other_ns == 0) {
-        c->clean_step[class] = c->n_steps;
+        c->was_clean[class] = true;
         return;
     }
-    if (c->clean_step[class] == 0 || c->n_steps - c->clean_step[class] > CLEAN_STEPS)
+    if (!c->was_clean[class])
         return;
     if (ns > COST_OUTLIER_FACTOR * (base_ns + step->other_ns))
         ns = COST_OUTLIER_FACTOR * (base_ns + step->other_ns);
@@ -189,11 +192,12 @@ void draft_control_step(struct draft_control *c, const struct draft_step *step)
 {
     double gain_ns = 0;
 
-    c->n_steps++;
     if (is_steady(c, step)) {
         note_following(c, step);
-        step_costs_add(&c->costs, step->n_seqs + step->n_draft_rows, own_ns(c, step), c->n_steps);
+        step_costs_add(&c->costs, step->n_seqs + step->n_draft_rows, own_ns(c, step),
+                       expected_ns(c, step));
     }
+    c->n_seqs = step->n_seqs;
     c->base_ns = baseline_ns(c, step->n_seqs);
     give_credit(c, baseline_ns(c, step->n_seqs));
     c->balance_ns += DRAFT_LOSS_SHARE * step->ns;
@@ -224,14 +228,16 @@ void draft_control_follow(struct draft_control *c, int n_seqs, double ns, double
 
 void draft_control_prompt(struct draft_control *c, int n_rows, double ns)
 {
-    const double weight = c->prompt_row_ns == 0 ? 1 : PROMPT_WEIGHT;
+    const double weight = c->prompt_row_ns == 0 ? 1 : COST_NEWEST_WEIGHT;
 
     c->prompt_row_ns += weight * (ns / n_rows - c->prompt_row_ns);
 }
 
 void draft_control_answer(struct draft_control *c, int n_tokens)
 {
-    c->answer_tokens += (c->answer_tokens == 0 ? 1 : ANSWER_WEIGHT) * (n_tokens - c->answer_tokens);
+    const double weight = c->answer_tokens == 0 ? 1 : COST_NEWEST_WEIGHT;
+
+    c->answer_tokens += weight * (n_tokens - c->answer_tokens);
 }
 
 double draft_control_follow_ns(struct draft_control *c, double step_ns, double ns)
@@ -254,23 +260,36 @@ bool draft_control_keeps_following(const struct draft_control *c, int n_tokens)
     return c->head_ns >= 0 || n_tokens <= UNPAID_TOKENS;
 }
 
+/* Whether a request is followed to see whether that pays. Among many sequences a few that are
+ * followed gain nothing that shows, so the time for as many as run is saved first. */
+static bool is_tried(struct draft_control *c, double cost_ns)
+{
+    const int n_others = c->n_seqs > 1 ? c->n_seqs - 1 : 0;
+    double others_ns = n_others * cost_ns;
+
+    if (cost_ns > HEAD_NS_MAX)
+        cost_ns = HEAD_NS_MAX;
+    if (others_ns > HEAD_NS_MAX - cost_ns)
+        others_ns = HEAD_NS_MAX - cost_ns;
+    if (c->trial_ns < cost_ns)
+        c->is_trying = false;
+    else if (c->trial_ns >= cost_ns + others_ns && c->head_ns >= others_ns)
+        c->is_trying = true;
+    if (c->is_trying)
+        c->trial_ns -= cost_ns;
+    return c->is_trying;
+}
+
 bool draft_control_begins_following(struct draft_control *c, int n_rows, int n_tokens_max)
 {
     const double n_tokens =
         c->answer_tokens > 0 && c->answer_tokens < n_tokens_max ? c->answer_tokens : n_tokens_max;
-    const double gain_ns = c->n_gains >= GAIN_STEPS ? c->gain_ns / c->gain_tokens : 0;
-    double cost_ns = n_rows * c->prompt_row_ns;
+    const double gain_ns = c->n_gains > 0 ? c->gain_ns / c->gain_tokens : 0;
+    const double cost_ns = n_rows * c->prompt_row_ns;
 
     if (c->head_ns < 0)
         return false;
-    if (gain_ns > 0 && gain_ns * n_tokens >= cost_ns)
-        return true;
-    if (cost_ns > HEAD_NS_MAX)
-        cost_ns = HEAD_NS_MAX;
-    if (c->trial_ns < cost_ns)
-        return false;
-    c->trial_ns -= cost_ns;
-    return true;
+    return (gain_ns > 0 && gain_ns * n_tokens >= cost_ns) || is_tried(c, cost_ns);
 }
 
 /* ---- the choice ---- */
@@ -328,9 +347,7 @@ static void sift_down(struct candidate_heap *h, int at)
 
 static void set_next(struct candidate_heap *h, int i, double probability)
 {
-    const bool has_next = h->list[i].n < h->list[i].n_max && probability >= PROBABILITY_MIN;
-
-    h->next[i] = has_next ? probability : 0;
+    h->next[i] = h->list[i].n < h->list[i].n_max ? probability : 0;
 }
 
 /* Candidates without drafts yet. */
@@ -371,12 +388,6 @@ struct choice {
     double rate;
 };
 
-static bool is_known(const struct draft_control *c, int n_rows)
-{
-    return step_costs_measured_ns(&c->costs, n_rows) > 0 &&
-           c->n_steps - c->costs.of[step_costs_class(n_rows)].last_step < STEPS_KNOWN;
-}
-
 /* Whether a number of rows that is not known may be better than the choice so far. */
 static bool may_be_better(const struct draft_control *c, int n_seqs, int n_rows, double n_tokens,
                           double guess_ns, const struct choice *best)
@@ -386,23 +397,45 @@ static bool may_be_better(const struct draft_control *c, int n_seqs, int n_rows,
            best->rate;
 }
 
+/* The passes of the head for the drafts so far. */
+struct guessing {
+    int n_rows[DRAFTS_MAX]; /* of each pass */
+    struct cost_bounds ns;  /* of all */
+};
+
+/* Rows of the head for the drafts of a sequence from number 1 up to number i, which are spread
+ * evenly. */
+static int later_rows(const struct draft_candidate *s, int i)
+{
+    return i > 0 ? i * s->n_later_rows / (s->n_max - 1) : 0;
+}
+
+/* Adds the next draft of a sequence. */
+static void add_guess(const struct draft_control *c, struct guessing *g,
+                      const struct draft_candidate *s)
+{
+    const int pass = s->n * s->n_passes / s->n_max;
+    const int n = s->n == 0 ? s->n_first_rows : later_rows(s, s->n) - later_rows(s, s->n - 1);
+    const struct cost_bounds without = pass_bounds(c, pass == 0, g->n_rows[pass]);
+    const struct cost_bounds with = pass_bounds(c, pass == 0, g->n_rows[pass] + n);
+
+    if (s->n_passes == 0)
+        return;
+    g->n_rows[pass] += n;
+    g->ns.least_ns += with.least_ns - without.least_ns;
+    g->ns.most_ns += with.most_ns - without.most_ns;
+}
+
+/* As well as it matters. */
+static bool is_price_known(const struct guessing *g, double base_ns)
+{
+    return g->ns.most_ns - g->ns.least_ns <= (CHOICE_GAIN_MIN - 1) * base_ns;
+}
+
 /* What a step may lose if all its drafts are wrong. */
 static double risk_of(const struct draft_control *c, double base_ns)
 {
     return (c->balance_ns > 0 ? c->balance_ns : 0) + RISK_STEPS * base_ns;
-}
-
-/* How far below zero the balance may be for the likeliest draft: drafts that were right may have
- * had bad luck. */
-static double debt_of(const struct draft_candidate *list, int n, double base_ns)
-{
-    double likeliest = 0;
-
-    for (int i = 0; i < n; i++)
-        likeliest = list[i].acceptance > likeliest ? list[i].acceptance : likeliest;
-    return likeliest <= DEBT_ACCEPTANCE
-               ? 0
-               : DEBT_STEPS_MAX * base_ns * (likeliest - DEBT_ACCEPTANCE) / (1 - DEBT_ACCEPTANCE);
 }
 
 /* Adds drafts one by one; *out is the choice among the numbers of rows. */
@@ -412,7 +445,8 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
     const double base_ns = baseline_ns(c, n_seqs);
     const double risk_ns = risk_of(c, base_ns);
     const double bonus = bonus_of(c, base_ns);
-    double n_tokens = n_seqs, guess_ns = 0;
+    struct guessing g = {.n_rows = {0}};
+    double n_tokens = n_seqs;
     struct candidate_heap heap;
 
     heap_begin(&heap, list, n, bonus);
@@ -423,17 +457,19 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
 
         if (best == NULL)
             return;
-        guess_ns += best->n == 0 ? best->first_ns : best->next_ns;
-        if (step_costs_estimate_ns(&c->costs, n_seqs, n_seqs + r, 1) + guess_ns - base_ns > risk_ns)
+        add_guess(c, &g, best);
+        if (step_costs_estimate_ns(&c->costs, n_seqs, n_seqs + r, 1) + g.ns.most_ns - base_ns >
+            risk_ns)
             return;
         n_tokens += heap_take(&heap, bonus);
-        if (!is_known(c, n_seqs + r) && n_tokens >= n_seqs * (1 + TRY_GAIN_MIN) &&
-            may_be_better(c, n_seqs, n_seqs + r, n_tokens, guess_ns, out)) {
+        if ((step_costs_measured_ns(&c->costs, n_seqs + r) == 0 || !is_price_known(&g, base_ns)) &&
+            n_tokens >= n_seqs * (1 + TRY_GAIN_MIN) &&
+            may_be_better(c, n_seqs, n_seqs + r, n_tokens, g.ns.least_ns, out)) {
             *out = (struct choice){r, 0};
             return; /* a trial */
         }
-        if (cost_ns > 0 && n_tokens / (cost_ns + guess_ns) > out->rate)
-            *out = (struct choice){r, n_tokens / (cost_ns + guess_ns)};
+        if (cost_ns > 0 && n_tokens / (cost_ns + g.ns.most_ns) > out->rate)
+            *out = (struct choice){r, n_tokens / (cost_ns + g.ns.most_ns)};
     }
 }
 
@@ -447,15 +483,6 @@ static void keep_first(struct draft_candidate *list, int n, int n_rows, double b
         (void)heap_take(&heap, bonus);
 }
 
-/* Drafts that are expected to gain little are compared with steps without the more often. */
-static int baseline_steps(double gain)
-{
-    const double share = (gain - CHOICE_GAIN_MIN) / (SURE_GAIN - CHOICE_GAIN_MIN);
-    const double at = share < 0 ? 0 : share < 1 ? share : 1;
-
-    return BASELINE_STEPS_MIN + (int)(at * (BASELINE_STEPS_MAX - BASELINE_STEPS_MIN));
-}
-
 int draft_control_choose(struct draft_control *c, struct draft_candidate *candidates,
                          int n_candidates, int n_seqs, int n_rows_max)
 {
@@ -465,10 +492,10 @@ int draft_control_choose(struct draft_control *c, struct draft_candidate *candid
 
     for (int i = 0; i < n_candidates; i++)
         candidates[i].n = 0;
-    if (n == 0 || base_ns == 0 || c->balance_ns < -debt_of(candidates, n, base_ns))
+    if (n == 0 || base_ns == 0 || c->balance_ns < 0)
         return 0;
     walk(c, candidates, n, &choice, n_seqs, n_rows_max);
-    if (c->n_drafted >= baseline_steps(choice.rate * base_ns / n_seqs))
+    if (c->n_drafted >= BASELINE_STEPS)
         choice.n_rows = 0;
     keep_first(candidates, n, choice.n_rows, bonus_of(c, base_ns));
     return choice.n_rows;

@@ -1,6 +1,13 @@
 #include "engine/draft/step_costs.h"
 
-enum { FIRST_SHIFT = 6 }; /* 1 << FIRST_SHIFT = STEP_COST_ROWS */
+enum {
+    FIRST_SHIFT = 6,  /* 1 << FIRST_SHIFT = STEP_COST_ROWS */
+    LEFT_OUT_MAX = 16 /* steps of a class that built graphs: one for each number of rows */
+};
+
+static const double YOUNG_FACTOR =
+    1.25;                            /* times a mean of few steps: such a step changes it little */
+static const double KNOWN_UP_TO = 2; /* times the most measured rows: costs go on as before */
 
 _Static_assert(STEP_COST_CLASSES <= UINT8_MAX, "a class plus 1 fits in low and high");
 
@@ -10,6 +17,7 @@ int step_costs_class(int n_rows)
 
     if (n_rows <= STEP_COST_ROWS)
         return n_rows - 1;
+    n_rows--;
     while (n_rows >> (i + 1) > 0)
         i++;
     i = STEP_COST_ROWS + (i - FIRST_SHIFT) * 4 + (n_rows >> (i - 2)) % 4;
@@ -21,7 +29,7 @@ static int last_row(int class)
 {
     const int i = class - STEP_COST_ROWS;
 
-    return i < 0 ? class + 1 : ((5 + i % 4) << (FIRST_SHIFT + i / 4 - 2)) - 1;
+    return i < 0 ? class + 1 : (5 + i % 4) << (FIRST_SHIFT + i / 4 - 2);
 }
 
 static bool is_measured(const struct step_cost *cost)
@@ -40,19 +48,23 @@ static void link_measured(struct step_costs *c)
         c->high[i] = nearest = is_measured(&c->of[i]) ? (uint8_t)(i + 1) : nearest;
 }
 
-void step_costs_add(struct step_costs *c, int n_rows, double ns, int64_t step)
+void step_costs_add(struct step_costs *c, int n_rows, double ns, double expected_ns)
 {
     struct step_cost *cost = &c->of[step_costs_class(n_rows)];
     const bool was_measured = is_measured(cost);
     const double of_mean = cost->n <= 1 ? 1 : 1.0 / (double)cost->n;
-    const double weight = of_mean > COST_NEWEST_WEIGHT ? of_mean : COST_NEWEST_WEIGHT;
+    double weight = of_mean > COST_NEWEST_WEIGHT ? of_mean : COST_NEWEST_WEIGHT;
 
+    if (!was_measured && n_rows > STEP_COST_ROWS && expected_ns > 0 &&
+        ns > COST_OUTLIER_FACTOR * expected_ns && cost->n_left_out++ < LEFT_OUT_MAX)
+        return;
+    if (was_measured && ns > YOUNG_FACTOR * cost->ns)
+        weight = COST_NEWEST_WEIGHT; /* of a young mean it would be a large part */
     if (was_measured && ns > COST_OUTLIER_FACTOR * cost->ns)
         ns = COST_OUTLIER_FACTOR * cost->ns;
     cost->ns += weight * (ns - cost->ns);
     cost->rows += weight * (n_rows - cost->rows);
     cost->n++;
-    cost->last_step = step;
     if (!was_measured && is_measured(cost))
         link_measured(c);
 }
@@ -91,4 +103,32 @@ double step_costs_estimate_ns(const struct step_costs *c, int n_seqs, int n_rows
         return last_row_share < 1 ? base_ns : base_ns * n_rows / n_seqs;
     return base_ns +
            (c->of[low].ns - base_ns) / (r - n_seqs) * (n_rows - n_seqs - (1 - last_row_share));
+}
+
+/* Of more rows than were measured. low: the class with the most of them. */
+static struct cost_bounds bounds_beyond(const struct step_costs *c, const struct step_cost *low,
+                                        int n_rows)
+{
+    const struct step_cost *first = &c->of[c->high[0] - 1];
+    const double slope =
+        first != low ? (low->ns - first->ns) / (low->rows - first->rows) : low->ns / low->rows;
+    const double most_ns = low->ns + (slope > 0 ? slope * (n_rows - low->rows) : 0);
+
+    if (first != low && n_rows <= KNOWN_UP_TO * low->rows)
+        return (struct cost_bounds){most_ns, most_ns};
+    return (struct cost_bounds){low->ns, most_ns};
+}
+
+struct cost_bounds step_costs_bounds(const struct step_costs *c, int n_rows)
+{
+    const int class = n_rows > 0 ? step_costs_class(n_rows) : 0;
+    const double ns = n_rows > 0 ? step_costs_ns(c, n_rows) : 0;
+    const struct step_cost *high;
+
+    if (ns > 0 || n_rows == 0 || c->high[0] == 0)
+        return (struct cost_bounds){ns, ns};
+    if (c->high[class] == 0)
+        return bounds_beyond(c, &c->of[c->low[class] - 1], n_rows);
+    high = &c->of[c->high[class] - 1];
+    return (struct cost_bounds){high->ns * n_rows / high->rows, high->ns};
 }

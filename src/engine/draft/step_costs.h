@@ -1,5 +1,6 @@
-/* The time of decode steps by their number of rows, as measured: a mean for each class of numbers
- * of rows, and estimates between and beyond the measured ones. Zeroed, nothing is known. */
+/* The time of decode steps, or of passes of a draft head, by their number of rows, as measured: a
+ * mean for each class of numbers of rows, and estimates between and beyond the measured ones.
+ * Zeroed, nothing is known. */
 #ifndef ENGINE_DRAFT_STEP_COSTS_H
 #define ENGINE_DRAFT_STEP_COSTS_H
 
@@ -17,7 +18,8 @@ enum {
 /* The mean time of the steps of a class. */
 struct step_cost {
     double ns, rows;
-    int64_t n, last_step;
+    int64_t n;
+    int n_left_out;
 };
 
 struct step_costs {
@@ -28,8 +30,10 @@ struct step_costs {
 
 /* The class of n_rows >= 1. */
 int step_costs_class(int n_rows);
-/* Adds a step of n_rows that took ns; `step` is its number. */
-void step_costs_add(struct step_costs *c, int n_rows, double ns, int64_t step);
+/* Adds a step of n_rows that took ns. As long as a class of several numbers of rows is not known, a
+ * step that takes far longer than expected_ns has built a graph, as for each number, and is left
+ * out, a few times. expected_ns = 0: not known. */
+void step_costs_add(struct step_costs *c, int n_rows, double ns, double expected_ns);
 /* The mean time of a measured class; 0: it is not measured. The first step of a class may build a
  * graph, or touch memory for the first time, so it takes two. */
 double step_costs_measured_ns(const struct step_costs *c, int n_rows);
@@ -40,5 +44,13 @@ double step_costs_ns(const struct step_costs *c, int n_rows);
  * lower estimate: the last row costs last_row_share of that; 1: an upper one. */
 double step_costs_estimate_ns(const struct step_costs *c, int n_seqs, int n_rows,
                               double last_row_share);
+
+/* What n_rows take at least and at most: the same if the nearest measured classes, or one that has
+ * at least half as many rows and a second one, tell it; both 0 if no class is measured. Beyond
+ * that, more rows cost from nothing to the mean of the others. n_rows = 0 takes nothing. */
+struct cost_bounds {
+    double least_ns, most_ns;
+};
+struct cost_bounds step_costs_bounds(const struct step_costs *c, int n_rows);
 
 #endif
