@@ -197,7 +197,7 @@ static void run_pass(struct draft_control *c, struct draft_step *done, const str
 static struct outcome play(struct device *d, int n_seqs, double p, int n_max, int n_steps,
                            double believed)
 {
-    struct draft_control c = {.is_begun = false};
+    struct draft_control c = {.n_steps = 0};
     struct draft_candidate list[64];
     struct outcome out = {0, 0, 0};
 
@@ -307,7 +307,7 @@ static void test_drafts_that_pay_are_taken(void **state)
 /* Drafts that stop being right stop being verified. */
 static void test_drafts_that_turn_wrong_stop(void **state)
 {
-    struct draft_control c = {.is_begun = false};
+    struct draft_control c = {.n_steps = 0};
     struct draft_acceptance a = {.mean = 0.8};
     struct device d = GPU;
     double lost_ns = 0;
@@ -335,7 +335,7 @@ static void test_drafts_that_turn_wrong_stop(void **state)
 /* Without measured steps, without rows and without candidates nothing is chosen. */
 static void test_nothing_to_choose(void **state)
 {
-    struct draft_control c = {.is_begun = false};
+    struct draft_control c = {.n_steps = 0};
     struct draft_candidate one = {.acceptance = 0.9, .n_max = 8};
     const struct draft_step plain = {.n_seqs = 1, .ns = 1e6};
 
@@ -355,7 +355,7 @@ static void test_nothing_to_choose(void **state)
 static void test_following_costs_its_share(void **state)
 {
     const double step_ns = 1e6, follow_ns = 1e5;
-    struct draft_control c = {.is_begun = false};
+    struct draft_control c = {.n_steps = 0};
     double cost_ns = 0;
     int n_followed = 0;
 
@@ -382,7 +382,7 @@ static void test_following_that_pays(void **state)
                                       .ns = 1.5e6,
                                       .guess_ns = 1e5,
                                       .fair_guess_ns = 1e5};
-    struct draft_control c = {.is_begun = false};
+    struct draft_control c = {.n_steps = 0};
 
     (void)state;
     for (int i = 0; i < 8; i++)
@@ -403,7 +403,7 @@ static void test_bounds_of_costs(void **state)
     (void)state;
     assert_true(b.least_ns == 0 && b.most_ns == 0);
     for (int i = 0; i < 2; i++)
-        step_costs_add(&c, 8, 800, 0);
+        step_costs_add(&c, 8, 800, 0, i);
     b = step_costs_bounds(&c, 0);
     assert_true(b.least_ns == 0 && b.most_ns == 0);
     b = step_costs_bounds(&c, 2); /* fewer rows: from in proportion to as much */
@@ -411,7 +411,7 @@ static void test_bounds_of_costs(void **state)
     b = step_costs_bounds(&c, 16); /* more: from as much to in proportion */
     assert_true(b.least_ns == 800 && b.most_ns == 1600);
     for (int i = 0; i < 2; i++)
-        step_costs_add(&c, 16, 1000, 0);
+        step_costs_add(&c, 16, 1000, 0, i);
     b = step_costs_bounds(&c, 12);
     assert_true(b.least_ns == 900 && b.most_ns == 900);
     b = step_costs_bounds(&c, 32); /* by the mean of the rows from 8 on */
@@ -428,20 +428,20 @@ static void test_graphs_are_no_costs(void **state)
 
     (void)state;
     for (int i = 0; i < 5; i++)
-        step_costs_add(&c, 65 + i, 30e6, 12e6);
+        step_costs_add(&c, 65 + i, 30e6, 12e6, i);
     for (int i = 0; i < 2; i++)
-        step_costs_add(&c, 65, 13e6, 12e6);
+        step_costs_add(&c, 65, 13e6, 12e6, i);
     assert_true(step_costs_measured_ns(&c, 80) == 13e6);
     assert_true(step_costs_measured_ns(&c, 64) == 0 && step_costs_measured_ns(&c, 81) == 0);
     for (int i = 0; i < 40; i++)
-        step_costs_add(&c, 97, 30e6, 12e6);
+        step_costs_add(&c, 97, 30e6, 12e6, i);
     assert_true(step_costs_measured_ns(&c, 112) == 30e6);
 }
 
 /* A server with 64 streams that has seen one request guess at a time, and a step with drafts. */
 static void test_a_pass_guesses_for_all(void **state)
 {
-    struct draft_control c = {.is_begun = false};
+    struct draft_control c = {.n_steps = 0};
     const struct draft_step plain = {.n_seqs = 64, .ns = 12e6};
     struct draft_candidate list[64];
     int n, n_again;

@@ -4,32 +4,42 @@
 
 static const double BALANCE_STEPS_MAX = 8; /* steps without drafts that earlier gains may pay for */
 static const double HEAD_NS_MAX = 1e8;     /* that gains of the head may pay for later */
-static const double TRY_GAIN_MIN = 0.1;    /* tokens, of all, that a trial must promise */
-static const double TRY_COST_SHARE = 0.4;  /* of what its last row may cost */
+static const int64_t STEPS_KNOWN = 4096; /* a class not measured for so many steps is tried again */
+static const double TRY_GAIN_MIN = 0.1;  /* tokens, of all, that a trial must promise */
+static const double TRY_COST_SHARE = 0.4;   /* of what its last row may cost */
 static const double CHOICE_GAIN_MIN = 1.04; /* below it: noise of the measured times */
+static const double SURE_GAIN = 1.2;        /* measured as seldom as possible */
+static const double PROBABILITY_MIN = 0.02; /* of a draft that is considered */
 static const double FIRST_BALANCE_STEPS = 3, FIRST_HEAD_STEPS = 1; /* credit of a new engine */
 static const double RISK_STEPS = 1; /* beyond the balance: what a step may lose */
+static const double DEBT_STEPS_MAX = 6,
+                    DEBT_ACCEPTANCE = 0.7; /* for drafts that are always right */
 /* Added to an acceptance while the balance has so many steps: drafts that were judged by few
  * tokens, or long ago, get another chance. */
 static const double OPTIMISM = 0.15, OPTIMISM_STEPS = 4, OPTIMISM_FROM = 0.4, OPTIMISM_UP_TO = 0.85;
-static const double PROBE_DEBT_STEPS = 2;     /* below the balance: for a guess to look at */
+static const double PROBE_DEBT_STEPS = 2;
 static const double HEAD_LOSS_STEPS = 1;      /* that losses of drafts may take from following */
 static const double FIRST_PASS_SHARE = 0.125; /* of a step: passes of a new head count for it */
 /* Of a step: following that takes more than the first share may build graphs, and counts for the
  * second one. */
 static const double LIKELY_FOLLOW_SHARE = 0.25, FIRST_FOLLOW_SHARE = 1.0 / 16;
 static const double EXCESS_WEIGHT = 1.0 / 32; /* of a step in the time of following */
-static const double GAIN_WEIGHT = 1.0 / 64;   /* of a step in the gain of a followed token */
+static const int64_t CLEAN_STEPS = 1024;    /* a step without followed requests is compared with */
+static const double PROMPT_WEIGHT = 0.25;   /* of a step in the time of a followed prompt's row */
+static const double GAIN_WEIGHT = 1.0 / 64; /* of a step in the gain of a followed token */
+static const double ANSWER_WEIGHT = 1.0 / 16; /* of an answer in the mean length */
 enum {
     /* After so many steps with drafts some without measure the gain of the others: the first one
      * has waited for the host, or finds other data in the caches. */
-    BASELINE_STEPS = 128,
+    BASELINE_STEPS_MIN = 16,
+    BASELINE_STEPS_MAX = 128,
     PLAIN_STEPS = 2,
     FIRST_FOLLOWS = 4,      /* that may build graphs */
     PROBE_TOKENS = 32,      /* between two looks at drafts that are not verified; */
     FIRST_PROBE_TOKENS = 8, /* doubled from this one on */
     BEGIN_MAX = 6,          /* observations that others' acceptance counts for in a new request */
-    UNPAID_TOKENS = 64      /* without verified drafts: the request's share of following is lost */
+    UNPAID_TOKENS = 64,     /* without verified drafts: the request's share of following is lost */
+    GAIN_STEPS = 32         /* of followed requests, after which their gain is known */
 };
 
 double draft_control_cost_ns(const struct draft_control *c, int n_rows)
@@ -43,8 +53,8 @@ static double baseline_ns(const struct draft_control *c, int n_seqs)
     return step_costs_measured_ns(&c->costs, n_seqs);
 }
 
-/* What a pass of the head takes. Until later passes are measured, they take at most what first ones
- * do, which have more to do. */
+/* What a pass of the head takes. Before a later pass was measured, it takes at most what a first one
+ * does, which has more to do. */
 static struct cost_bounds pass_bounds(const struct draft_control *c, bool is_first, int n_rows)
 {
     const struct cost_bounds first = step_costs_bounds(&c->first_passes, n_rows);
@@ -61,7 +71,8 @@ double draft_control_pass(struct draft_control *c, bool is_first, int n_rows, do
     const double most_ns =
         bounds.most_ns > 0 ? COST_OUTLIER_FACTOR * bounds.most_ns : FIRST_PASS_SHARE * c->base_ns;
 
-    step_costs_add(is_first ? &c->first_passes : &c->later_passes, n_rows, ns, bounds.most_ns);
+    step_costs_add(is_first ? &c->first_passes : &c->later_passes, n_rows, ns, bounds.most_ns,
+                   c->n_steps);
     return ns < most_ns ? ns : most_ns;
 }
 
@@ -124,10 +135,10 @@ static void note_following(struct draft_control *c, const struct draft_step *ste
     if (step->n_draft_rows > 0 || step->guess_ns > 0 || base_ns == 0)
         return;
     if (step->other_ns == 0) {
-        c->was_clean[class] = true;
+        c->clean_step[class] = c->n_steps;
         return;
     }
-    if (!c->was_clean[class])
+    if (c->clean_step[class] == 0 || c->n_steps - c->clean_step[class] > CLEAN_STEPS)
         return;
     if (ns > COST_OUTLIER_FACTOR * (base_ns + step->other_ns))
         ns = COST_OUTLIER_FACTOR * (base_ns + step->other_ns);
@@ -192,10 +203,11 @@ void draft_control_step(struct draft_control *c, const struct draft_step *step)
 {
     double gain_ns = 0;
 
+    c->n_steps++;
     if (is_steady(c, step)) {
         note_following(c, step);
         step_costs_add(&c->costs, step->n_seqs + step->n_draft_rows, own_ns(c, step),
-                       expected_ns(c, step));
+                       expected_ns(c, step), c->n_steps);
     }
     c->n_seqs = step->n_seqs;
     c->base_ns = baseline_ns(c, step->n_seqs);
@@ -228,16 +240,14 @@ void draft_control_follow(struct draft_control *c, int n_seqs, double ns, double
 
 void draft_control_prompt(struct draft_control *c, int n_rows, double ns)
 {
-    const double weight = c->prompt_row_ns == 0 ? 1 : COST_NEWEST_WEIGHT;
+    const double weight = c->prompt_row_ns == 0 ? 1 : PROMPT_WEIGHT;
 
     c->prompt_row_ns += weight * (ns / n_rows - c->prompt_row_ns);
 }
 
 void draft_control_answer(struct draft_control *c, int n_tokens)
 {
-    const double weight = c->answer_tokens == 0 ? 1 : COST_NEWEST_WEIGHT;
-
-    c->answer_tokens += weight * (n_tokens - c->answer_tokens);
+    c->answer_tokens += (c->answer_tokens == 0 ? 1 : ANSWER_WEIGHT) * (n_tokens - c->answer_tokens);
 }
 
 double draft_control_follow_ns(struct draft_control *c, double step_ns, double ns)
@@ -284,7 +294,7 @@ bool draft_control_begins_following(struct draft_control *c, int n_rows, int n_t
 {
     const double n_tokens =
         c->answer_tokens > 0 && c->answer_tokens < n_tokens_max ? c->answer_tokens : n_tokens_max;
-    const double gain_ns = c->n_gains > 0 ? c->gain_ns / c->gain_tokens : 0;
+    const double gain_ns = c->n_gains >= GAIN_STEPS ? c->gain_ns / c->gain_tokens : 0;
     const double cost_ns = n_rows * c->prompt_row_ns;
 
     if (c->head_ns < 0)
@@ -347,7 +357,9 @@ static void sift_down(struct candidate_heap *h, int at)
 
 static void set_next(struct candidate_heap *h, int i, double probability)
 {
-    h->next[i] = h->list[i].n < h->list[i].n_max ? probability : 0;
+    const bool has_next = h->list[i].n < h->list[i].n_max && probability >= PROBABILITY_MIN;
+
+    h->next[i] = has_next ? probability : 0;
 }
 
 /* Candidates without drafts yet. */
@@ -387,6 +399,12 @@ struct choice {
     int n_rows;
     double rate;
 };
+
+static bool is_known(const struct draft_control *c, int n_rows)
+{
+    return step_costs_measured_ns(&c->costs, n_rows) > 0 &&
+           c->n_steps - c->costs.of[step_costs_class(n_rows)].last_step < STEPS_KNOWN;
+}
 
 /* Whether a number of rows that is not known may be better than the choice so far. */
 static bool may_be_better(const struct draft_control *c, int n_seqs, int n_rows, double n_tokens,
@@ -438,6 +456,19 @@ static double risk_of(const struct draft_control *c, double base_ns)
     return (c->balance_ns > 0 ? c->balance_ns : 0) + RISK_STEPS * base_ns;
 }
 
+/* How far below zero the balance may be for the likeliest draft: drafts that were right may have
+ * had bad luck. */
+static double debt_of(const struct draft_candidate *list, int n, double base_ns)
+{
+    double likeliest = 0;
+
+    for (int i = 0; i < n; i++)
+        likeliest = list[i].acceptance > likeliest ? list[i].acceptance : likeliest;
+    return likeliest <= DEBT_ACCEPTANCE
+               ? 0
+               : DEBT_STEPS_MAX * base_ns * (likeliest - DEBT_ACCEPTANCE) / (1 - DEBT_ACCEPTANCE);
+}
+
 /* Adds drafts one by one; *out is the choice among the numbers of rows. */
 static void walk(const struct draft_control *c, struct draft_candidate *list, int n,
                  struct choice *out, int n_seqs, int n_rows_max)
@@ -462,7 +493,7 @@ static void walk(const struct draft_control *c, struct draft_candidate *list, in
             risk_ns)
             return;
         n_tokens += heap_take(&heap, bonus);
-        if ((step_costs_measured_ns(&c->costs, n_seqs + r) == 0 || !is_price_known(&g, base_ns)) &&
+        if ((!is_known(c, n_seqs + r) || !is_price_known(&g, base_ns)) &&
             n_tokens >= n_seqs * (1 + TRY_GAIN_MIN) &&
             may_be_better(c, n_seqs, n_seqs + r, n_tokens, g.ns.least_ns, out)) {
             *out = (struct choice){r, 0};
@@ -483,6 +514,15 @@ static void keep_first(struct draft_candidate *list, int n, int n_rows, double b
         (void)heap_take(&heap, bonus);
 }
 
+/* Drafts that are expected to gain little are compared with steps without the more often. */
+static int baseline_steps(double gain)
+{
+    const double share = (gain - CHOICE_GAIN_MIN) / (SURE_GAIN - CHOICE_GAIN_MIN);
+    const double at = share < 0 ? 0 : share < 1 ? share : 1;
+
+    return BASELINE_STEPS_MIN + (int)(at * (BASELINE_STEPS_MAX - BASELINE_STEPS_MIN));
+}
+
 int draft_control_choose(struct draft_control *c, struct draft_candidate *candidates,
                          int n_candidates, int n_seqs, int n_rows_max)
 {
@@ -492,10 +532,10 @@ int draft_control_choose(struct draft_control *c, struct draft_candidate *candid
 
     for (int i = 0; i < n_candidates; i++)
         candidates[i].n = 0;
-    if (n == 0 || base_ns == 0 || c->balance_ns < 0)
+    if (n == 0 || base_ns == 0 || c->balance_ns < -debt_of(candidates, n, base_ns))
         return 0;
     walk(c, candidates, n, &choice, n_seqs, n_rows_max);
-    if (c->n_drafted >= BASELINE_STEPS)
+    if (c->n_drafted >= baseline_steps(choice.rate * base_ns / n_seqs))
         choice.n_rows = 0;
     keep_first(candidates, n, choice.n_rows, bonus_of(c, base_ns));
     return choice.n_rows;

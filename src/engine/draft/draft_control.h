@@ -10,11 +10,12 @@
  *
  * The bound. Every step with drafts is compared with what its tokens would have cost without: the
  * difference goes to a balance, to which every step adds DRAFT_LOSS_SHARE of its time. Below zero
- * there are no drafts, and gains of earlier steps count for a few steps' time only. So whatever the
- * drafts are, they cost at most that share, and a few steps. A number of rows that was not measured
- * is tried only at that expense. What happens once in the life of an engine does not count: the
- * first step of a number of rows and the first passes of a head build graphs and load kernels,
- * which takes far longer than all that the balance gets in a request.
+ * there are no drafts, but for a few steps' time if they were mostly right before, and gains of
+ * earlier steps count for a few steps' time only. So whatever the drafts are, they cost at most
+ * that share, and a few steps. A number of rows that was not measured lately is tried only at that
+ * expense. What happens once in the life of an engine does not count: the first step of a number
+ * of rows and the first passes of a head build graphs and load kernels, which takes far longer
+ * than all that the balance gets in a request.
  *
  * A draft head costs time for every token that it follows, drafts or not. This has a balance of its
  * own, to which every step adds DRAFT_FOLLOW_SHARE of its time, and the gains of the head's drafts:
@@ -37,9 +38,9 @@
 struct draft_control {
     struct step_costs costs;
     struct step_costs first_passes, later_passes; /* of the draft head */
-    /* Of plain steps: whether one without followed requests was measured, and what following took
-     * beyond the times that were reported. */
-    bool was_clean[STEP_COST_CLASSES];
+    /* Of plain steps: the last one without followed requests, and what following took beyond the
+     * times that were reported. */
+    int64_t clean_step[STEP_COST_CLASSES];
     double follow_excess_ns[STEP_COST_CLASSES];
     bool is_begun; /* the first credit was given */
     int n_follows; /* that took much of a step, as the first ones may */
@@ -52,8 +53,9 @@ struct draft_control {
     double prompt_row_ns; /* what following a prefill row takes; 0: not known */
     /* Of a step with followed requests, their prompts left out. */
     double gain_ns, gain_tokens;
-    int n_gains;            /* steps in these, as long as they are means */
-    double answer_tokens;   /* mean length; 0: not known */
+    int n_gains;          /* steps in these, as long as they are means */
+    double answer_tokens; /* mean length; 0: not known */
+    int64_t n_steps;
     bool is_behind_prefill; /* the next step */
     int n_plain;            /* steps without drafts, one after the other */
     int n_drafted;          /* steps with drafts since there were several plain ones in a row */

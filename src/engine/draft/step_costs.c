@@ -48,7 +48,7 @@ static void link_measured(struct step_costs *c)
         c->high[i] = nearest = is_measured(&c->of[i]) ? (uint8_t)(i + 1) : nearest;
 }
 
-void step_costs_add(struct step_costs *c, int n_rows, double ns, double expected_ns)
+void step_costs_add(struct step_costs *c, int n_rows, double ns, double expected_ns, int64_t step)
 {
     struct step_cost *cost = &c->of[step_costs_class(n_rows)];
     const bool was_measured = is_measured(cost);
@@ -65,6 +65,7 @@ void step_costs_add(struct step_costs *c, int n_rows, double ns, double expected
     cost->ns += weight * (ns - cost->ns);
     cost->rows += weight * (n_rows - cost->rows);
     cost->n++;
+    cost->last_step = step;
     if (!was_measured && is_measured(cost))
         link_measured(c);
 }

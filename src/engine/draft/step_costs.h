@@ -18,7 +18,7 @@ enum {
 /* The mean time of the steps of a class. */
 struct step_cost {
     double ns, rows;
-    int64_t n;
+    int64_t n, last_step;
     int n_left_out;
 };
 
@@ -30,10 +30,10 @@ struct step_costs {
 
 /* The class of n_rows >= 1. */
 int step_costs_class(int n_rows);
-/* Adds a step of n_rows that took ns. As long as a class of several numbers of rows is not known, a
- * step that takes far longer than expected_ns has built a graph, as for each number, and is left
- * out, a few times. expected_ns = 0: not known. */
-void step_costs_add(struct step_costs *c, int n_rows, double ns, double expected_ns);
+/* Adds a step of n_rows that took ns; `step` is its number. As long as a class of several
+ * numbers of rows is not measured, a step that takes far longer than expected_ns has built a graph,
+ * as for each number, and is left out, a few times. expected_ns = 0: not known. */
+void step_costs_add(struct step_costs *c, int n_rows, double ns, double expected_ns, int64_t step);
 /* The mean time of a measured class; 0: it is not measured. The first step of a class may build a
  * graph, or touch memory for the first time, so it takes two. */
 double step_costs_measured_ns(const struct step_costs *c, int n_rows);
