@@ -53,8 +53,8 @@ static double baseline_ns(const struct draft_control *c, int n_seqs)
     return step_costs_measured_ns(&c->costs, n_seqs);
 }
 
-/* What a pass of the head takes. Before a later pass was measured, it takes at most what a first one
- * does, which has more to do. */
+/* What a pass of the head takes. Before a later pass was measured, it takes at most what a first
+ * one does, which has more to do. */
 static struct cost_bounds pass_bounds(const struct draft_control *c, bool is_first, int n_rows)
 {
     const struct cost_bounds first = step_costs_bounds(&c->first_passes, n_rows);

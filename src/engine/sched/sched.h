@@ -54,12 +54,12 @@ enum {
 #define STEP_TARGET_NS       100e6
 #define STEP_TARGET_FACTOR   4.0
 #define STEP_ALONE_TARGET_NS 300e6
-/* Of limits.has_prefill_bursts: where prompts wait, the time of a step with decode rows grows by the
- * ratio of these prompts to the decode rows, up to this. */
+/* Of limits.has_prefill_bursts: where prompts wait, the time of a step with decode rows grows by
+ * the ratio of these prompts to the decode rows, up to this. */
 #define STEP_BURST_TARGET_NS 250e6
-/* Of limits.has_prefill_bursts: while all n_seqs_max sequences run, and these are many, prompts that
- * do not fill a prefill step wait for others for so many decode steps, since a step of few prefill
- * rows takes nearly as long as one of more. */
+/* Of limits.has_prefill_bursts: while all n_seqs_max sequences run, and these are many, prompts
+ * that do not fill a prefill step wait for others for so many decode steps, since a step of few
+ * prefill rows takes nearly as long as one of more. */
 enum { PREFILL_HELD_STEPS = 4, PREFILL_HELD_SEQS = 64 };
 
 struct sched_limits {
