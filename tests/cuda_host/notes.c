@@ -78,8 +78,6 @@ static const struct {
      " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
     {"grouped_wide_kernel<",
      " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
-    {"mixed_experts_kernel<",
-     " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
     {"combine_partials", " w_up w_down b_up b_down h y ids gates units router_logits rounded "},
     {"combine", " w_up w_down b_up b_down y ids units "},
     {"survey<", " tokens logprobs top_tokens top_logprobs tops bins ids "},

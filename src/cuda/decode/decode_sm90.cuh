@@ -24,16 +24,20 @@
 
 #include "cuda/common/expert_sums.cuh"
 #include "cuda/common/evict_first.cuh"
-#include "cuda/common/warpgroup.h"
 #include "cuda/common/wgmma.cuh"
 #include "cuda/decode/columns.cuh"
 #include "cuda/common/operand.h"
 
 enum {
-    RING_STAGES_MAX = 10,
+    GROUP_WARPS = 4,
+    GROUP_THREADS = GROUP_WARPS * WARP_LANES,
+    K_STEPS = UNIT_COLUMNS / 16,
+    SHARED_BYTES_MAX = 227 << 10,
+    STAGES_MAX = 10,
     BARRIER_BYTES = 8,
     STAGE_ALIGN = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
-    EIGHTHS = 8
+    EIGHTHS = 8,
+    TOKENS_WARP = GROUP_WARPS - 1 /* of the producer: it also copies the tokens */
 };
 
 #ifdef DECODE_SM90_DEBUG
@@ -43,11 +47,9 @@ enum { DEBUG_BYTES = 0 };
 #endif
 
 /* TOKENS: of an item, at most. GROUPS: consumer warpgroups, each with GROUP_ROWS rows of units.
- * STAGE_UNITS: units of a stage, an even number. STAGES_MAX: stages, at most.
- * COPYING_WARPS: of the producer. */
+ * STAGE_UNITS: units of a stage, an even number. */
 template <int TOKENS_, int GROUPS_, int STAGE_UNITS_, int GROUP_ROWS_ = 1,
-          int PRODUCER_REGISTERS_ = 40, int STAGES_MAX_ = RING_STAGES_MAX,
-          int COPYING_WARPS_ = GROUP_WARPS>
+          int PRODUCER_REGISTERS_ = 40>
 struct wide_shape {
     static_assert(STAGE_UNITS_ % 2 == 0, "multiply_row() takes two units at a time");
     enum {
@@ -55,8 +57,6 @@ struct wide_shape {
         GROUPS = GROUPS_,
         ROWS = GROUPS_ * GROUP_ROWS_, /* of units, of an item */
         STAGE_UNITS = STAGE_UNITS_,
-        COPYING_WARPS = COPYING_WARPS_,
-        TOKENS_WARP = COPYING_WARPS - 1, /* it also copies the tokens */
         PRODUCER_REGISTERS = PRODUCER_REGISTERS_,
         SUMS = TOKENS / 2, /* of a thread */
         THREADS = (1 + GROUPS) * GROUP_THREADS,
@@ -73,7 +73,7 @@ struct wide_shape {
         DEBUG_AT = EMPTY_AT + BARRIER_BYTES,
         STAGE_BYTES = (DEBUG_AT + DEBUG_BYTES + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN,
         STAGES_THAT_FIT = SHARED_BYTES_MAX / STAGE_BYTES,
-        STAGES = STAGES_THAT_FIT < STAGES_MAX_ ? STAGES_THAT_FIT : STAGES_MAX_,
+        STAGES = STAGES_THAT_FIT < STAGES_MAX ? STAGES_THAT_FIT : STAGES_MAX,
         SHARED_BYTES = STAGES * STAGE_BYTES
     };
 };
@@ -121,7 +121,7 @@ template <class SHAPE> static __device__ void debug_produced(const struct stages
 template <class SHAPE> static __device__ void debug_consumed(const struct stages &s)
 {
     debug_sleep();
-    for (int warp = 0; warp < SHAPE::COPYING_WARPS; warp++)
+    for (int warp = 0; warp < GROUP_WARPS; warp++)
         if (load_shared_word<0>(s.at + SHAPE::DEBUG_AT + warp * 4) != s.phase)
             __trap();
 }
@@ -202,26 +202,25 @@ bulk_load_policy(uint32_t to, const void *from, uint32_t n_bytes, uint32_t barri
                  : "memory");
 }
 
-/* Warp w copies the units of rows w, w + COPYING_WARPS, ... of an item; the last warp also copies
- * the tokens. */
+/* Warp w copies the units of rows w, w + 4, ... of an item; the last one also copies the tokens. */
 template <int KIND, class SHAPE, class ITEMS>
 static __device__ void produce(ITEMS items, const struct ring_source &from, struct stages s,
                                int warp)
 {
-    static_assert((int)SHAPE::ROWS <= 2 * SHAPE::COPYING_WARPS, "a warp has two rows at most");
-    const bool has_two = warp + SHAPE::COPYING_WARPS < SHAPE::ROWS;
-    const uint32_t units_bytes = (SHAPE::ROWS - warp + SHAPE::COPYING_WARPS - 1) /
-                                 SHAPE::COPYING_WARPS * (uint32_t)MXFP4_UNIT_BYTES;
+    static_assert((int)SHAPE::ROWS <= 2 * GROUP_WARPS, "a warp has two rows at most");
+    const bool has_two = warp + GROUP_WARPS < SHAPE::ROWS;
+    const uint32_t units_bytes =
+        (SHAPE::ROWS - warp + GROUP_WARPS - 1) / GROUP_WARPS * (uint32_t)MXFP4_UNIT_BYTES;
 
     for (int item = items.first; item < items.end; item++) {
         struct unit_walk walk = begin_units<KIND>(from.n_units, from.width);
 
         items.begin(item);
         const char *tokens = items.tokens();
-        const uint32_t tokens_bytes = warp == SHAPE::TOKENS_WARP ? items.tokens_bytes() : 0;
+        const uint32_t tokens_bytes = warp == TOKENS_WARP ? items.tokens_bytes() : 0;
 
         const unsigned char *row = items.units(min(warp, SHAPE::ROWS - 1));
-        const int to_second = has_two ? (int)(items.units(warp + SHAPE::COPYING_WARPS) - row) : 0;
+        const int to_second = has_two ? (int)(items.units(warp + GROUP_WARPS) - row) : 0;
 
 #pragma unroll 1
         for (int left = from.n_units; left > 0; left -= SHAPE::STAGE_UNITS) {
@@ -243,7 +242,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
                                      row + walk.unit * MXFP4_UNIT_BYTES, MXFP4_UNIT_BYTES, full,
                                      from.policy);
                 if (has_two)
-                    bulk_load_policy(to + (warp + SHAPE::COPYING_WARPS) * MXFP4_UNIT_BYTES,
+                    bulk_load_policy(to + (warp + GROUP_WARPS) * MXFP4_UNIT_BYTES,
                                      row + to_second + walk.unit * MXFP4_UNIT_BYTES,
                                      MXFP4_UNIT_BYTES, full, from.policy);
                 (void)next_unit<KIND>(&walk, from.n_units, from.width);
@@ -471,7 +470,7 @@ template <class SHAPE> static __device__ __forceinline__ void init_barriers(uint
         for (int i = 0; i < SHAPE::STAGES; i++) {
             const uint32_t stage = shared + i * SHAPE::STAGE_BYTES;
 
-            mbarrier_init(stage + SHAPE::FULL_AT, SHAPE::COPYING_WARPS);
+            mbarrier_init(stage + SHAPE::FULL_AT, GROUP_WARPS);
             mbarrier_init(stage + SHAPE::EMPTY_AT, SHAPE::GROUPS * GROUP_WARPS);
         }
         mbarrier_init_fence();
@@ -494,7 +493,7 @@ static __device__ __forceinline__ void run_block(const PRODUCE &produce, const C
     init_barriers<SHAPE>(shared);
     if (group == 0) {
         warpgroup_reg_dealloc<SHAPE::PRODUCER_REGISTERS>();
-        if (ALL_WAIT || warp == SHAPE::TOKENS_WARP)
+        if (ALL_WAIT || warp == TOKENS_WARP)
             pdl_wait();
         if (threadIdx.x % WARP_LANES == 0)
             produce(s, warp);

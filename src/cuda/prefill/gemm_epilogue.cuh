@@ -149,8 +149,7 @@ static __device__ __forceinline__ float over_one_and_power(float x, float y)
 
 /* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN.
  * `slope` is -alpha log2 e. */
-static __device__ __forceinline__ float swiglu_approx(float gate, float up, float limit,
-                                                      float slope)
+static __device__ __forceinline__ float swiglu(float gate, float up, float limit, float slope)
 {
     const float g = at_most(gate, limit), u = at_least(at_most(up, limit), -limit);
 
@@ -196,9 +195,8 @@ stage_units(const struct launch_plan &p, const struct tile &tile, const float (&
             break;
 #pragma unroll
         for (int k = 0; k < 2; k++)
-            v[k] = is_here ? swiglu_approx(with_bias<FORM>(d[i * 4 + k], epilogue, u, 0),
-                                           with_bias<FORM>(d[i * 4 + k + 2], epilogue, u, 1), limit,
-                                           slope)
+            v[k] = is_here ? swiglu(with_bias<FORM>(d[i * 4 + k], epilogue, u, 0),
+                                    with_bias<FORM>(d[i * 4 + k + 2], epilogue, u, 1), limit, slope)
                            : 0.0f;
         const float other = __shfl_xor_sync(0xFFFFFFFFu, is_odd ? v[0] : v[1], 4);
         const float first = is_odd ? other : v[0], second = is_odd ? v[1] : other;

@@ -129,10 +129,10 @@ unit_word(const struct launch_plan &p, const float d[4],
 
 #pragma unroll
     for (int k = 0; k < 2; k++)
-        v[k] = is_here ? swiglu_approx(epilogue_value<WARP_LAYOUT>(d[k], epilogue, r, 0),
-                                       epilogue_value<WARP_LAYOUT>(d[k + 2], epilogue, r, 1),
-                                       p.g.limit, slope)
-                       : 0.0f;
+        v[k] = is_here
+                   ? swiglu(epilogue_value<WARP_LAYOUT>(d[k], epilogue, r, 0),
+                            epilogue_value<WARP_LAYOUT>(d[k + 2], epilogue, r, 1), p.g.limit, slope)
+                   : 0.0f;
     const float other = __shfl_xor_sync(0xFFFFFFFFu, is_odd ? v[0] : v[1], 4);
 
     return pair_of(p.g.units, is_odd ? other : v[0], is_odd ? v[1] : other);

@@ -7,7 +7,7 @@
 #include "cuda/common/wgmma.cuh"
 
 /* Addresses in shared memory. `staging` and `info` are private to a consumer. */
-struct tile_ring {
+struct ring {
     uint32_t operand, units, staging, info, full, empty, order_barriers;
     int stage;
     uint32_t parity;        /* phase parity of the barriers */
@@ -16,7 +16,7 @@ struct tile_ring {
 
 /* One thread initializes the barriers for the block. */
 template <class FORM>
-static __device__ __forceinline__ void ring_init(struct tile_ring *r, const void *smem)
+static __device__ __forceinline__ void ring_init(struct ring *r, const void *smem)
 {
     r->operand = shared_address(smem);
     if (r->operand % SWIZZLE_BYTES != 0)
@@ -42,7 +42,7 @@ static __device__ __forceinline__ void ring_init(struct tile_ring *r, const void
     __syncthreads();
 }
 
-template <class FORM> static __device__ __forceinline__ void advance(struct tile_ring *r)
+template <class FORM> static __device__ __forceinline__ void advance(struct ring *r)
 {
     if (++r->stage == FORM::STAGES) {
         r->stage = 0;
@@ -51,7 +51,7 @@ template <class FORM> static __device__ __forceinline__ void advance(struct tile
 }
 
 /* Advances past n stages that the other consumer uses. */
-template <class FORM> static __device__ __forceinline__ void skip(struct tile_ring *r, int n)
+template <class FORM> static __device__ __forceinline__ void skip(struct ring *r, int n)
 {
     const int at = r->stage + n;
 
@@ -62,26 +62,26 @@ template <class FORM> static __device__ __forceinline__ void skip(struct tile_ri
 /* Ping-pong order between the consumers. Barriers distinguish phases only by parity, so a group may
  * wait for a stage only after the other group has seen all earlier stages arrive. Group 0 goes
  * first. */
-static __device__ __forceinline__ void order_wait(struct tile_ring *r, int group)
+static __device__ __forceinline__ void order_wait(struct ring *r, int group)
 {
     mbarrier_wait(r->order_barriers + group * 8, (r->n_order_waits + (group == 0 ? 1 : 0)) & 1);
     r->n_order_waits++;
 }
 
 /* Signals that the group has seen all of its stages arrive. */
-static __device__ __forceinline__ void order_arrive(const struct tile_ring &r, int group)
+static __device__ __forceinline__ void order_arrive(const struct ring &r, int group)
 {
     mbarrier_arrive(r.order_barriers + (1 - group) * 8);
 }
 
 template <class FORM>
-static __device__ __forceinline__ uint32_t unit_at(const struct tile_ring &r, int stage, int unit)
+static __device__ __forceinline__ uint32_t unit_at(const struct ring &r, int stage, int unit)
 {
     return r.units + (stage * FORM::TILE_UNITS + unit) * FORM::UNIT_BYTES;
 }
 
 template <class FORM>
-static __device__ __forceinline__ uint32_t operand_at(const struct tile_ring &r, int stage)
+static __device__ __forceinline__ uint32_t operand_at(const struct ring &r, int stage)
 {
     return r.operand + stage * FORM::TILE_BYTES;
 }
@@ -95,8 +95,7 @@ static __device__ __forceinline__ int chunks_of(const struct gemm &g)
 /* Producer: one thread of each of the first TILE_UNITS warps of the group. Each loads one unit of W
  * per stage; the first also loads the operand. */
 template <class FORM, int... WIDTHS>
-static __device__ __forceinline__ void produce(const struct launch_plan &p, struct tile_ring r,
-                                               int warp)
+static __device__ __forceinline__ void produce(const struct launch_plan &p, struct ring r, int warp)
 {
     const int n_units = (int)units_of(matrix_columns(&p.g.w[0]), UNIT_COLUMNS);
     const int n_chunks = chunks_of(p.g);

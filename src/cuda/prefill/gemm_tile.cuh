@@ -3,26 +3,28 @@
 #ifndef CUDA_PREFILL_GEMM_TILE_CUH
 #define CUDA_PREFILL_GEMM_TILE_CUH
 
-#include "cuda/common/warpgroup.h"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/prefill/gemm.h"
 
 enum {
     CONSUMERS = 2,
+    GROUP_WARPS = 4,
+    GROUP_THREADS = GROUP_WARPS * WARP_LANES,
     THREADS = (1 + CONSUMERS) * GROUP_THREADS,
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
+    K_STEPS = UNIT_COLUMNS / 16,
     SWIZZLE_BYTES = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
     STAGES_MAX = 12,
+    SHARED_BYTES_MAX = 227 << 10,
     ROW_INFO_BYTES = 8 /* row values that the threads of a group share */
 };
 
 enum format { FORMAT_BF16, FORMAT_MXFP4 };
 
 /* Compile-time parameters of a kernel: the format of the weights, the rows of its tiles, the tokens
- * of its widest tile, the shared memory that it may use, and the sizes that follow from them. */
-template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_, int SHARED_BYTES_ = SHARED_BYTES_MAX>
-struct kernel_shape {
+ * of its widest tile, and the sizes that follow from them. */
+template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_> struct kernel_shape {
     enum {
         IS_MXFP4 = FORMAT_ == FORMAT_MXFP4,
         ROWS = ROWS_,
@@ -38,7 +40,7 @@ struct kernel_shape {
         STAGE_BYTES = TILE_BYTES + TILE_UNITS * UNIT_BYTES,
         REST_BYTES =
             CONSUMERS * (TILE_BYTES + ROWS_INFO_BYTES + 8) + 2 * STAGES_MAX * 8, /* + barriers */
-        STAGES_THAT_FIT = (SHARED_BYTES_ - REST_BYTES) / STAGE_BYTES,
+        STAGES_THAT_FIT = (SHARED_BYTES_MAX - REST_BYTES) / STAGE_BYTES,
         STAGES = STAGES_THAT_FIT < STAGES_MAX ? STAGES_THAT_FIT : STAGES_MAX,
         SHARED_BYTES = STAGES * STAGE_BYTES + REST_BYTES
     };

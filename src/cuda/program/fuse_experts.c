@@ -88,18 +88,9 @@ static struct decode_grouped grouped_of(const struct fuse *f, const struct exper
     return g;
 }
 
-struct decode_grouped grouped_rows_of(const struct fuse *f, const struct experts_args *a,
-                                      int n_rows)
-{
-    struct decode_grouped g = grouped_of(f, a, NULL);
-
-    g.e.n_tokens = n_rows;
-    return g;
-}
-
-/* The sum of a row must not depend on the number of rows, so that either both kinds of kernels take
- * the experts, or none. */
-bool has_integer_sums(const struct fuse *f, const struct experts_args *a)
+/* Whether all decode rows of these experts have integer sums: the sum of a row must not depend on
+ * the number of rows, so that either both kinds of kernels take the experts, or none. */
+static bool has_integer_sums(const struct fuse *f, const struct experts_args *a)
 {
     struct decode_grouped g;
 
@@ -639,8 +630,8 @@ static void skip_rows(struct tensor *t, int64_t n)
     t->data = (char *)t->data + n * t->dim[1] * (int64_t)sizeof(float);
 }
 
-/* All its tensors have elements of four bytes. */
-struct experts_args experts_behind(const struct experts_args *a, int n)
+/* The stage without its first n rows; all its tensors have elements of four bytes. */
+static struct experts_args experts_behind(const struct experts_args *a, int n)
 {
     struct experts_args rest = *a;
 
@@ -657,8 +648,9 @@ struct experts_args experts_behind(const struct experts_args *a, int n)
 static void launch_grouped_to_h(struct fuse *f, const struct experts_args *a, int n_rows,
                                 const uint16_t *rows)
 {
-    struct decode_grouped g = grouped_rows_of(f, a, n_rows);
+    struct decode_grouped g = grouped_of(f, a, NULL);
 
+    g.e.n_tokens = n_rows;
     g.rows = rows;
     choose_grouped(f, a, &g);
     next_launch(f);
@@ -732,8 +724,6 @@ static void launch_phases(struct fuse *f, const struct experts_args *a)
     const int n_first = is_split ? matmul_decode_rows(f) : f->n_rows;
     const struct experts_args rest = experts_behind(a, n_first);
 
-    if (is_split && mixed_experts(f, a, n_first))
-        return;
     if (n_first > 0)
         launch_first(f, a, n_first);
     if (n_first < f->n_rows)

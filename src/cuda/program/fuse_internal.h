@@ -318,14 +318,6 @@ void prefill_mxfp8(struct fuse *f, const struct matmul *m, int x, int tile_rows)
 /* Experts of the first n_rows rows of the tensors, by the kernel of that row of the table. */
 void prefill_experts(struct fuse *f, const struct experts_args *a, const struct tuning_row *row,
                      int n_rows);
-/* Its parts, for kernels of prefill tiles: lists for tiles of up to n_tile_tokens and the operand
- * of the rows; the two GEMMs without their tiles; the sum of the parts of each row. */
-struct expert_gemms {
-    struct gemm up, down;
-};
-struct expert_gemms begin_experts(struct fuse *f, const struct experts_args *a, int n_rows,
-                                  int n_tile_tokens);
-void end_experts(struct fuse *f, const struct experts_args *a, int n_rows);
 /* The residual and its norm, whose prefill rows are also stored as MXFP8 for the next matmuls. */
 void residual_mxfp8(struct fuse *f, const struct residual_rmsnorm_args *a, float *factors);
 
@@ -340,18 +332,5 @@ void group_experts(struct fuse *f, const struct experts_args *a, int n_rows,
                    struct grouped_experts *out);
 /* The launch since f->first sums the parts of each row to h. */
 void touch_combine(struct fuse *f, const struct experts_args *a);
-/* The stage without its first n rows. */
-struct experts_args experts_behind(const struct experts_args *a, int n);
-/* The decode kernels' view of the experts, whose ids and gates are there. */
-struct decode_grouped grouped_rows_of(const struct fuse *f, const struct experts_args *a,
-                                      int n_rows);
-/* Whether decode rows of these experts have integer sums: for any number of rows, or for none. */
-bool has_integer_sums(const struct fuse *f, const struct experts_args *a);
-
-/* ---- fuse_mixed.c ---- */
-
-/* The experts of a mixed step, n_first decode rows and the prefill rows behind them, by the kernels
- * for both; false: there are none for this step, and nothing is launched. */
-bool mixed_experts(struct fuse *f, const struct experts_args *a, int n_first);
 
 #endif

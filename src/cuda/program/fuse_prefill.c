@@ -58,6 +58,10 @@ static struct gemm begin_gemm(struct fuse *f, const struct matmul *m)
 
 /* ---- experts: two GEMMs; the output of the first is the operand of the second ---- */
 
+struct expert_gemms {
+    struct gemm up, down;
+};
+
 /* A GEMM with the stack w over listed rows. */
 static struct gemm listed_gemm(const struct expert_lists *lists, const struct tensor *w,
                                const struct tensor *bias, struct operand x)
@@ -89,8 +93,8 @@ static void list_rows(struct fuse *f, const struct experts_args *a,
 }
 
 /* Appends the lists for tiles of up to n_tile_tokens and the conversion of the rows. */
-struct expert_gemms begin_experts(struct fuse *f, const struct experts_args *a, int n_rows,
-                                  int n_tile_tokens)
+static struct expert_gemms begin_experts(struct fuse *f, const struct experts_args *a, int n_rows,
+                                         int n_tile_tokens)
 {
     const int n_experts = (int)a->w_up.dim[0], n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
     const int64_t n_listed = listed_rows(n, n_experts);
@@ -148,7 +152,7 @@ static void touch_down(struct fuse *f, const struct experts_args *a)
     next_launch(f);
 }
 
-void end_experts(struct fuse *f, const struct experts_args *a, int n_rows)
+static void end_experts(struct fuse *f, const struct experts_args *a, int n_rows)
 {
     const struct partials p = {.h = a->h.data,
                                .parts = a->parts.data,

@@ -105,14 +105,6 @@ static int64_t rows_listed(const struct step_shape *s)
     return listed_rows(entries_of(s), s->n_experts);
 }
 
-/* The operands of both phases of a mixed step, each with experts that begin at multiples of
- * OPERAND_ALIGN_ROWS, and with the rest of its last tile. */
-static int64_t rows_mixed(const struct step_shape *s)
-{
-    return rows_listed(s) +
-           operand_rows((s->n_experts + OPERAND_ALIGN_ROWS) * (int64_t)OPERAND_ALIGN_ROWS);
-}
-
 static int64_t workspace_bytes_batch(const struct step_shape *s)
 {
     return upload_bytes(s->counts.n_samples, batch_bytes(s->counts));
@@ -140,12 +132,12 @@ static int64_t workspace_bytes_operand(const struct step_shape *s)
     const int64_t product = operand_bytes(n_rows, row_width(s), ROUNDS_TO_F16);
     const int64_t router = operand_bytes(n_rows, s->width, ROUNDS_TO_3_BF16);
 
-    return larger(larger(product, router), operand_bytes(rows_mixed(s), s->width, ROUNDS_TO_F16));
+    return larger(larger(product, router), operand_bytes(rows_listed(s), s->width, ROUNDS_TO_F16));
 }
 
 static int64_t workspace_bytes_units(const struct step_shape *s)
 {
-    return operand_bytes(rows_mixed(s), s->expert_width, ROUNDS_TO_F16);
+    return operand_bytes(rows_listed(s), s->expert_width, ROUNDS_TO_F16);
 }
 
 static int64_t workspace_bytes_tiles(const struct step_shape *s)
