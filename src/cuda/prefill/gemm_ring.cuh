@@ -170,7 +170,9 @@ static __device__ __forceinline__ void produce(const struct launch_plan &p, stru
         const unsigned char *unit = matrix_of(p, tile) + row / UNIT_ROWS * row_bytes;
         const char *operand = (const char *)p.g.x.data + (int64_t)tile.first * OPERAND_ROW_BYTES;
         const uint32_t unit_bytes = row < p.jobs[tile.job].n_padded_rows ? FORM::UNIT_BYTES : 0;
-        const uint32_t operand_bytes = warp == 0 ? tile.width * OPERAND_ROW_BYTES : 0;
+        /* rows behind the tile's keep old values, whose products nobody stores */
+        const int n_rows = (int)units_of(tile.n, OPERAND_ALIGN_ROWS) * OPERAND_ALIGN_ROWS;
+        const uint32_t operand_bytes = warp == 0 ? n_rows * OPERAND_ROW_BYTES : 0;
 
         int units_left = n_units; /* of the operand's term */
 
