@@ -52,7 +52,8 @@ template <class FORM> static __device__ __forceinline__ void advance(struct ring
     }
 }
 
-/* Releases the stage with this `full` barrier, for the warp. */
+/* Releases the stage with this `full` barrier, for the warp: one arrival, since those of all
+ * threads of four consumers would be 512 per stage. */
 static __device__ __forceinline__ void release_stage(uint32_t full)
 {
     __syncwarp();
