@@ -1,8 +1,9 @@
 /* Benchmark of the prefill GEMM (gemm_sm90.cu) on Hopper, in every tile shape: a dense matrix with
  * a given number of tokens, the router's, and the experts of a layer. Weights are random, in
- * several copies, so that L2 holds none of them. Prints us per launch, Tflop/s, and whether all
- * shapes gave the same bits; for the router also the largest error against sums in double. Exit
- * status 1: the bits differ, or the error is above 2e-5 of 1 + |value|.
+ * several copies, so that L2 holds none of them. Prints us per launch, Tflop/s, whether all shapes
+ * gave the same bits, and a checksum of them, by which builds are compared; for the router also the
+ * largest error against sums in double. Exit status 1: the bits differ, or the error is above 2e-5
+ * of 1 + |value|.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/gemm_cuda bench/gemm_cuda.cu \
  *         build/obj/src/cuda/prefill/{gemm_sm90,operand,expert_lists}.cu.o \
@@ -229,7 +230,8 @@ static void measure_matrix(const char *name, const struct tensor &w, bool is_exa
             g.n_tile_tokens = n;
             printf(" %dx%d %.1f", gemm_rows(g.shape), n, time_tile(g, &w, n_copies, &first));
         }
-    printf("; %.3f Tflop each\n", 2e-12 * rows * columns * T * rounding_terms(g.x.rounding));
+    printf("; %.3f Tflop each, bits %016llx\n",
+           2e-12 * rows * columns * T * rounding_terms(g.x.rounding), first);
     if (is_exact) {
         const float error = error_of(g, &w);
 
@@ -349,7 +351,7 @@ static void measure_experts(int T)
         printf(" %dx%d %.1f + %.1f (%.0f, %.0f Tflop/s)", gemm_rows(e.up.shape), n_tokens_max, us,
                us_down, 4e-6 * n * F * C / us, 2e-6 * n * F * C / us_down);
     }
-    printf("\n");
+    printf("; bits %016llx\n", first);
     fflush(stdout);
     free_experts(&e);
 }

@@ -206,23 +206,25 @@ stage_units(const struct launch_plan &p, const struct tile &tile, const float (&
     }
 }
 
-/* Stores half a chunk, one token per thread. If the matrix ends with it, the other half is
- * zeroed. */
-static __device__ __forceinline__ void store_half(const struct launch_plan &p,
-                                                  const struct tile &tile, char *to,
+/* Stores half a chunk. If the matrix ends with it, the other half is zeroed. */
+static __device__ __forceinline__ void store_half(const struct tile &tile, char *to,
                                                   uint32_t staging, int half, bool is_last)
 {
-    enum { HALF_BYTES = OPERAND_ROW_BYTES / 2 };
-    const int token = threadIdx.x % GROUP_THREADS;
-    const int at = (token / 4 % 2 ^ half) * HALF_BYTES; /* offset of its pieces */
+    enum {
+        HALF_BYTES = OPERAND_ROW_BYTES / 2,
+        HALF_PIECES = HALF_BYTES / OPERAND_PIECE_BYTES,
+        TOKENS = GROUP_THREADS / HALF_PIECES /* at once */
+    };
+    const int thread = threadIdx.x % GROUP_THREADS, piece = thread % HALF_PIECES;
 
-    if (token >= tile.n)
-        return;
-    to += token * OPERAND_ROW_BYTES;
-    bulk_store(to + at, staging + token * OPERAND_ROW_BYTES + at, HALF_BYTES);
-    if (is_last && half == 0)
-        for (int i = 0; i < HALF_BYTES; i += OPERAND_PIECE_BYTES)
-            *reinterpret_cast<uint4 *>(to + (at ^ HALF_BYTES) + i) = make_uint4(0, 0, 0, 0);
+    for (int token = thread / HALF_PIECES; token < tile.n; token += TOKENS) {
+        const int at = token * OPERAND_ROW_BYTES + (token / 4 % 2 ^ half) * HALF_BYTES +
+                       piece * OPERAND_PIECE_BYTES;
+
+        *reinterpret_cast<uint4 *>(to + at) = load_16(staging + at);
+        if (is_last && half == 0)
+            *reinterpret_cast<uint4 *>(to + (at ^ HALF_BYTES)) = make_uint4(0, 0, 0, 0);
+    }
 }
 
 /* Stores the group's gated numbers: one chunk of the next operand, whose rows are adjacent, or half
@@ -239,17 +241,18 @@ store_swiglu(const struct launch_plan &p, const struct tile &tile,
     const bool is_first = threadIdx.x % GROUP_THREADS == 0;
     char *const to = (char *)units->data + (chunk * units->n_rows + tile.first) * OPERAND_ROW_BYTES;
 
-    if (is_first || FORM::UNITS == 1)
+    if (is_first && FORM::UNITS > 1)
         bulk_stores_read();
     group_sync(group);
 #pragma unroll
     for (int u = 0; u < FORM::UNITS; u++)
         stage_units<FORM>(p, tile, d[u], epilogue, first_row + u * UNIT_ROWS + my_row(), staging, u,
                           half + u);
-    fence_proxy_async();
+    if (FORM::UNITS > 1)
+        fence_proxy_async();
     group_sync(group);
     if (FORM::UNITS == 1)
-        store_half(p, tile, to, staging, half, first_row + UNIT_ROWS >= p.jobs[tile.job].n_rows);
+        store_half(tile, to, staging, half, first_row + UNIT_ROWS >= p.jobs[tile.job].n_rows);
     else if (is_first)
         bulk_store(to, staging, tile.n * OPERAND_ROW_BYTES);
 }

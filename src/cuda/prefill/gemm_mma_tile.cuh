@@ -138,6 +138,21 @@ static __device__ __forceinline__ struct thread_slice thread_slice_of(void)
             warp / WARP_LAYOUT::ROW_WARPS * WARP_LAYOUT::COLS};
 }
 
+static __device__ __forceinline__ uint32_t times_f16(uint32_t x, uint32_t y)
+{
+    uint32_t product;
+
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));
+    return product;
+}
+
+/* Two copies of 2^15 times a scale relative to the row's largest, as FP16. `scale_shift` is 30
+ * minus the code of the largest. */
+static __device__ __forceinline__ uint32_t relative_scale(uint32_t code, int scale_shift)
+{
+    return (uint32_t)max((int)code + scale_shift, 0) * 0x04000400u;
+}
+
 /* Fragments of both MMAs of a block of 32 columns, for one tile of rows. */
 template <enum format FORMAT>
 static __device__ __forceinline__ void load_block(uint32_t a[2][4], uint32_t units, int row_tile,

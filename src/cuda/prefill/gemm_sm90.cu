@@ -3,10 +3,12 @@
  *
  * Work division: persistent, warp-specialized blocks loop over tiles of 256, 128 or 64 rows of W
  * and up to 128 tokens. The producer warpgroup loads packed units of W, one per warp, and the
- * tokens' operand into a shared-memory pipeline, 64 columns per stage. Two consumer warpgroups run
- * wgmma with W as operand A from registers: a warp's tile of a unit is its part of A. The next unit
- * is expanded to FP16 while the wgmmas of the current one run. Each consumer has half of a tile of
- * 256 or 128 rows; tiles of 64 rows alternate between the consumers (ping-pong).
+ * tokens' operand into a shared-memory pipeline, 64 columns per stage. Consumer warpgroups run
+ * wgmma with W as operand A from registers: a warp's tile of a unit is its part of A. A tile of 256
+ * rows of MXFP4 is shared by four consumers, one unit each: while one expands its unit to FP16, the
+ * wgmmas of the others run. Where there are two consumers, each expands the next unit while the
+ * wgmmas of the current one run. They share tiles of 256 and 128 rows; tiles of 64 rows alternate
+ * between them (ping-pong).
  *
  * MXFP4: a code times its block's scale, relative to the row's largest, is an FP16 number. It is
  * exact down to 2^-24 of the largest; the epilogue applies the remaining factor. BF16 is used as
@@ -15,7 +17,8 @@
  *
  * Flops: 2 rows columns tokens. Traffic of a tile per 64 columns: 34 bytes per row and 128 per
  * token, from L2 except for the first read. Bound by the tensor cores from some 300 tokens per
- * matrix on, by memory below that. */
+ * matrix on, by memory below that; with few tokens the four consumers issue an instruction in nine
+ * of ten cycles (98 per warp and unit), so each of these counts. */
 #include "cuda/prefill/gemm_epilogue.cuh"
 #include "cuda/prefill/gemm_ring.cuh"
 
@@ -23,12 +26,11 @@
 
 /* ---- main loop ---- */
 
+/* d += A B; b: descriptor of the first 16 columns of B. */
 template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_unit(float (&d)[FORM::SUMS], uint32_t a[K_STEPS][4],
-                                                uint32_t operand)
+                                                uint64_t b)
 {
-    const uint64_t b = wgmma_descriptor(operand);
-
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < K_STEPS; i++)
@@ -38,62 +40,82 @@ static __device__ __forceinline__ void add_unit(float (&d)[FORM::SUMS], uint32_t
 
 /* State of the loop over chunks. */
 struct walk {
-    int warp;            /* of the group */
-    int first_unit;      /* of the group, in a stage */
-    uint32_t prev_empty; /* `empty` barrier of the previous stage; 0: there was no stage yet */
+    struct lane_words lane; /* in the group's first unit of stage 0 */
+    int left;               /* chunks, including this one */
+    struct packed_a a;      /* of the next unit */
+    uint32_t full;          /* barrier of the current stage */
+    uint32_t prev;          /* that of the previous one; 0: there was no stage yet */
 };
 
-/* One chunk with unit u of the group. A stage is released when the wgmmas of its last unit have
- * completed. */
+/* Waits for the current stage, and loads from the group's first unit in it. */
+template <class FORM>
+static __device__ __forceinline__ void begin_stage(struct walk *w, const struct ring &r)
+{
+    w->full = r.full + r.stage * 8;
+    mbarrier_wait(w->full, r.parity);
+    load_packed<FORM>(&w->a, w->lane, stage_offset<FORM>(r, 0));
+}
+
+/* One chunk with unit u of the group. The next unit is loaded from shared memory before the wgmmas
+ * of this one are issued. A stage is released when the wgmmas of its last unit have completed. */
 template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_chunk(float (&d)[FORM::SUMS], uint32_t a[K_STEPS][4],
                                                  struct ring *r, struct walk *w,
                                                  const struct my_rows<FORM> &rows, int u)
 {
-    if (u == 0)
-        mbarrier_wait(r->full + r->stage * 8, r->parity);
-    load_a<FORM>(a, unit_at<FORM>(*r, r->stage, w->first_unit + u), w->warp, rows.scale_shift[u]);
-    add_unit<FORM, WIDTH>(d, a, operand_at<FORM>(*r, r->stage));
-    wgmma_wait<1>();
-    if (u == 0 && w->prev_empty != 0)
-        mbarrier_arrive(w->prev_empty);
-    if (u + 1 == FORM::UNITS) {
-        w->prev_empty = r->empty + r->stage * 8;
+    const uint64_t b = wgmma_descriptor(r->operand) + r->stage * (uint32_t)(FORM::TILE_BYTES / 16);
+    const uint32_t full = w->full;
+
+    load_a<FORM>(a, w->a, rows.scale_shifts[u]);
+    if (u + 1 < FORM::UNITS) {
+        load_packed<FORM>(&w->a, w->lane, stage_offset<FORM>(*r, u + 1));
+    } else {
         advance<FORM>(r);
+        if (--w->left > 0)
+            begin_stage<FORM>(w, *r);
     }
+    add_unit<FORM, WIDTH>(d, a, b);
+    if (FORM::HAS_ONE_A) {
+        wgmma_wait<0>();
+        release_stage(full);
+        return;
+    }
+    wgmma_wait<1>();
+    if (u == 0 && w->prev != 0)
+        release_stage(w->prev);
+    if (u + 1 == FORM::UNITS)
+        w->prev = full;
 }
 
-/* All columns of the group's units. Registers of A are filled while the wgmmas that use the other
- * registers run. */
+/* All columns of the group's units. With two sets of registers of A, one is filled while the wgmmas
+ * that use the other run. */
 template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM::SUMS],
                                                    struct ring *r, int n_chunks, int group,
                                                    int first_unit, const struct my_rows<FORM> &rows)
 {
-    struct walk w = {(int)threadIdx.x / WARP_LANES % GROUP_WARPS, first_unit, 0};
+    struct walk w = {lane_words_of<FORM>(unit_at<FORM>(*r, 0, first_unit)), n_chunks, {}, 0, 0};
     uint32_t a0[K_STEPS][4], a1[K_STEPS][4];
 
     if (FORM::IS_PINGPONG)
         order_wait(r, group);
-    if constexpr (FORM::UNITS == 2) {
-        for (int chunk = 0; chunk < n_chunks; chunk++) {
-            add_chunk<FORM, WIDTH>(d[0], a0, r, &w, rows, 0);
+    begin_stage<FORM>(&w, *r);
+    while (w.left > 0) {
+        add_chunk<FORM, WIDTH>(d[0], a0, r, &w, rows, 0);
+        if constexpr (FORM::UNITS == 2) {
             add_chunk<FORM, WIDTH>(d[1], a1, r, &w, rows, 1);
-        }
-    } else {
-        for (int chunk = 0;;) {
-            add_chunk<FORM, WIDTH>(d[0], a0, r, &w, rows, 0);
-            if (++chunk == n_chunks)
+        } else if constexpr (!FORM::HAS_ONE_A) {
+            if (w.left == 0)
                 break;
             add_chunk<FORM, WIDTH>(d[0], a1, r, &w, rows, 0);
-            if (++chunk == n_chunks)
-                break;
         }
     }
     if (FORM::IS_PINGPONG)
         order_arrive(*r, group);
+    if (FORM::HAS_ONE_A)
+        return;
     wgmma_wait<0>();
-    mbarrier_arrive(w.prev_empty);
+    release_stage(w.prev);
 }
 
 /* The group's part of a tile, units from first_unit on. */
@@ -114,9 +136,9 @@ static __device__ __forceinline__ void compute_tile(const struct launch_plan &p,
         for (int i = 0; i < FORM::SUMS; i++)
             d[u][i] = 0.0f;
     find_rows<FORM>(p, tile, first_row, group, r->info, &rows);
-    ((tile.width == WIDTHS ? add_columns<FORM, WIDTHS>(d, r, n_chunks, group, first_unit, rows)
-                           : void()),
-     ...);
+    (void)((tile.width == WIDTHS &&
+            (add_columns<FORM, WIDTHS>(d, r, n_chunks, group, first_unit, rows), true)) ||
+           ...);
 #pragma unroll
     for (int u = 0; u < FORM::UNITS; u++)
         wgmma_fence_operand(d[u]);
@@ -140,7 +162,7 @@ static __device__ __forceinline__ void skip_tile(const struct launch_plan &p, st
 {
     for (int chunk = chunks_of(p.g); chunk > 0; chunk--) {
         mbarrier_wait(r->full + r->stage * 8, r->parity);
-        mbarrier_arrive(r->empty + r->stage * 8);
+        release_stage(r->full + r->stage * 8);
         advance<FORM>(r);
     }
 }
@@ -150,7 +172,7 @@ template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ void consume(const struct launch_plan &p, struct ring r,
                                                int group)
 {
-    const int n_order_waits = FORM::IS_PINGPONG ? CONSUMERS : 1;
+    const int n_order_waits = FORM::IS_PINGPONG ? FORM::GROUPS : 1;
     const int first_unit = FORM::IS_PINGPONG ? 0 : group * FORM::UNITS;
     int id = blockIdx.x;
     struct tile tile;
@@ -159,7 +181,7 @@ static __device__ __forceinline__ void consume(const struct launch_plan &p, stru
         skip<FORM>(&r, chunks_of(p.g));
         id += gridDim.x;
     }
-    for (; find_tile<FORM, WIDTHS...>(p, id, &tile); id += n_order_waits * gridDim.x) {
+    for (; find_warp_tile<FORM, WIDTHS...>(p, id, &tile); id += n_order_waits * gridDim.x) {
         if (tile.row + first_unit * UNIT_ROWS < p.jobs[tile.job].n_rows)
             compute_tile<FORM, WIDTHS...>(p, tile, &r, group, first_unit);
         else
@@ -177,16 +199,17 @@ static __device__ __forceinline__ void run(const struct launch_plan &p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char smem[];
-    const int group = threadIdx.x / GROUP_THREADS, warp = threadIdx.x / WARP_LANES % GROUP_WARPS;
+    const int group = uniform(threadIdx.x / GROUP_THREADS);
+    const int warp = uniform(threadIdx.x / WARP_LANES % GROUP_WARPS);
     struct ring r;
 
     ring_init<FORM>(&r, smem);
     if (group == 0) {
-        warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
-        if (threadIdx.x % WARP_LANES == 0 && warp < FORM::TILE_UNITS)
+        warpgroup_reg_dealloc<FORM::PRODUCER_REGISTERS>();
+        if (warp < FORM::TILE_UNITS)
             produce<FORM, WIDTHS...>(p, r, warp);
     } else {
-        warpgroup_reg_alloc<CONSUMER_REGISTERS>();
+        warpgroup_reg_alloc<FORM::CONSUMER_REGISTERS>();
         r.staging += (group - 1) * FORM::TILE_BYTES;
         r.info += (group - 1) * FORM::ROWS_INFO_BYTES;
         consume<FORM, WIDTHS...>(p, r, group - 1);
@@ -198,26 +221,40 @@ static __device__ __forceinline__ void run(const struct launch_plan &p)
 #endif
 }
 
+/* From the load of a unit to the end of its wgmmas a warp takes some 400 cycles, in which it issues
+ * 100 instructions: two warps per scheduler leave it idle most of the time, four do not. Shapes of
+ * up to so many tokens have four consumers. */
+#ifndef FOUR_GROUPS_TOKENS
+#define FOUR_GROUPS_TOKENS 128
+#endif
+
+template <enum format FORMAT, int ROWS, int MAX_TOKENS>
+using gemm_shape_of =
+    kernel_shape<FORMAT, ROWS, MAX_TOKENS,
+                 FORMAT == FORMAT_MXFP4 && ROWS == 4 * UNIT_ROWS && MAX_TOKENS <= FOUR_GROUPS_TOKENS
+                     ? 4
+                     : CONSUMERS>;
+
 /* The kernel report tells the shapes apart by name: the rows of a tile. */
 template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
-static __global__ void __launch_bounds__(THREADS, 1)
+static __global__ void __launch_bounds__(gemm_shape_of<FORMAT, 256, MAX_TOKENS>::THREADS, 1)
     gemm_256_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<kernel_shape<FORMAT, 256, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
+    run<gemm_shape_of<FORMAT, 256, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
 template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
-static __global__ void __launch_bounds__(THREADS, 1)
+static __global__ void __launch_bounds__(gemm_shape_of<FORMAT, 128, MAX_TOKENS>::THREADS, 1)
     gemm_128_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<kernel_shape<FORMAT, 128, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
+    run<gemm_shape_of<FORMAT, 128, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
 template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
-static __global__ void __launch_bounds__(THREADS, 1)
+static __global__ void __launch_bounds__(gemm_shape_of<FORMAT, 64, MAX_TOKENS>::THREADS, 1)
     gemm_64_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<kernel_shape<FORMAT, 64, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
+    run<gemm_shape_of<FORMAT, 64, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
 /* ---- host ---- */
@@ -226,13 +263,14 @@ static const struct {
     void (*kernel)(struct launch_plan);
     const char *(*name)(void);
     void (*add)(struct launch_list *, dim3, dim3, int64_t, const struct launch_plan &);
-    int shared_bytes;
+    int n_threads, shared_bytes;
 } kernels[][N_GEMM_SHAPES] = {{
 #define BF16_KERNEL(shape, rows, max_tokens, ...)                                                  \
     {gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>,                                   \
      name_of_kernel<gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>>,                   \
      add_kernel<gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>, struct launch_plan>,   \
-     kernel_shape<FORMAT_BF16, rows, max_tokens>::SHARED_BYTES},
+     gemm_shape_of<FORMAT_BF16, rows, max_tokens>::THREADS,                                        \
+     gemm_shape_of<FORMAT_BF16, rows, max_tokens>::SHARED_BYTES},
                                   GEMM_SHAPES(BF16_KERNEL)
 #undef BF16_KERNEL
                               },
@@ -241,7 +279,8 @@ static const struct {
     {gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>,                                  \
      name_of_kernel<gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>>,                  \
      add_kernel<gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>, struct launch_plan>,  \
-     kernel_shape<FORMAT_MXFP4, rows, max_tokens>::SHARED_BYTES},
+     gemm_shape_of<FORMAT_MXFP4, rows, max_tokens>::THREADS,                                       \
+     gemm_shape_of<FORMAT_MXFP4, rows, max_tokens>::SHARED_BYTES},
                                   GEMM_SHAPES(MXFP4_KERNEL)
 #undef MXFP4_KERNEL
                               }};
@@ -268,6 +307,6 @@ void launch_gemm(struct launch_list *list, const struct gemm *g)
     const int n_token_tiles = g->experts == NULL ? (g->n_tokens - 1) / g->n_tile_tokens + 1 : 0;
     const struct launch_plan p = plan_of(g, gemm_rows(g->shape), n_token_tiles);
 
-    kernels[format][g->shape].add(list, n_blocks, THREADS, kernels[format][g->shape].shared_bytes,
-                                  p);
+    kernels[format][g->shape].add(list, n_blocks, kernels[format][g->shape].n_threads,
+                                  kernels[format][g->shape].shared_bytes, p);
 }

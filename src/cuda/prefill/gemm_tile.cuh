@@ -3,16 +3,14 @@
 #ifndef CUDA_PREFILL_GEMM_TILE_CUH
 #define CUDA_PREFILL_GEMM_TILE_CUH
 
+#include "cuda/common/sums.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/prefill/gemm.h"
 
 enum {
-    CONSUMERS = 2,
+    CONSUMERS = 2, /* warpgroups, where a shape has no more */
     GROUP_WARPS = 4,
     GROUP_THREADS = GROUP_WARPS * WARP_LANES,
-    THREADS = (1 + CONSUMERS) * GROUP_THREADS,
-    PRODUCER_REGISTERS = 40,
-    CONSUMER_REGISTERS = 232,
     K_STEPS = UNIT_COLUMNS / 16,
     SWIZZLE_BYTES = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
     STAGES_MAX = 12,
@@ -23,15 +21,24 @@ enum {
 enum format { FORMAT_BF16, FORMAT_MXFP4 };
 
 /* Compile-time parameters of a kernel: the format of the weights, the rows of its tiles, the tokens
- * of its widest tile, and the sizes that follow from them. */
-template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_> struct kernel_shape {
+ * of its widest tile, its consumer warpgroups, and the sizes that follow from them. */
+template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_, int GROUPS_ = CONSUMERS>
+struct kernel_shape {
     enum {
         IS_MXFP4 = FORMAT_ == FORMAT_MXFP4,
         ROWS = ROWS_,
         MAX_TOKENS = MAX_TOKENS_,
+        GROUPS = GROUPS_,
+        HAS_ONE_A = GROUPS > 2, /* one set of registers for operand A, not two */
+        THREADS = (1 + GROUPS) * GROUP_THREADS,
+        PRODUCER_REGISTERS = GROUPS > 2 ? 32 : 40,
+        /* the registers of the block, as launched, that the producer leaves */
+        LAUNCH_REGISTERS = (64 << 10) / THREADS / 8 * 8,
+        CONSUMER_REGISTERS =
+            (LAUNCH_REGISTERS * (1 + GROUPS) - PRODUCER_REGISTERS) / GROUPS / 8 * 8,
         TILE_UNITS = ROWS / UNIT_ROWS,
-        IS_PINGPONG = TILE_UNITS < CONSUMERS, /* tiles alternate between the consumers */
-        UNITS = IS_PINGPONG ? TILE_UNITS : TILE_UNITS / CONSUMERS, /* per consumer */
+        IS_PINGPONG = TILE_UNITS < GROUPS, /* tiles alternate between the consumers */
+        UNITS = IS_PINGPONG ? TILE_UNITS : TILE_UNITS / GROUPS, /* per consumer */
         GROUP_ROWS = UNITS * UNIT_ROWS,
         SUMS = MAX_TOKENS / 2, /* accumulators per thread and unit, in the widest tile */
         UNIT_BYTES = IS_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES,
@@ -39,7 +46,7 @@ template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_> struct kernel_shape {
         ROWS_INFO_BYTES = GROUP_ROWS * ROW_INFO_BYTES,
         STAGE_BYTES = TILE_BYTES + TILE_UNITS * UNIT_BYTES,
         REST_BYTES =
-            CONSUMERS * (TILE_BYTES + ROWS_INFO_BYTES + 8) + 2 * STAGES_MAX * 8, /* + barriers */
+            GROUPS * (TILE_BYTES + ROWS_INFO_BYTES + 8) + 2 * STAGES_MAX * 8, /* + barriers */
         STAGES_THAT_FIT = (SHARED_BYTES_MAX - REST_BYTES) / STAGE_BYTES,
         STAGES = STAGES_THAT_FIT < STAGES_MAX ? STAGES_THAT_FIT : STAGES_MAX,
         SHARED_BYTES = STAGES * STAGE_BYTES + REST_BYTES
@@ -67,11 +74,26 @@ struct tile {
     int width;    /* n, rounded up to an instantiated width */
 };
 
-/* The last expert whose tiles begin at or before `id`. */
-static __device__ __forceinline__ int expert_of(const struct gemm &g, int n_row_tiles, int id)
+/* The last expert whose tiles begin at or before `id`. is_warp: all lanes of a warp look for it,
+ * each at other experts, and no load waits for another. */
+static __device__ __forceinline__ int expert_of(const struct gemm &g, int n_row_tiles, int id,
+                                                bool is_warp = false)
 {
-    int low = 0, high = *g.n_active;
+    const int n = *g.n_active;
+    int low = 0, high = n;
 
+    if (is_warp) {
+        int n_begun = 0;
+
+#pragma unroll 4
+        for (int first = 0; first < n; first += WARP_LANES) {
+            const int i = first + threadIdx.x % WARP_LANES;
+
+            n_begun += __popc(
+                __ballot_sync(ALL_LANES, i < n && g.experts[i].first_tile * n_row_tiles <= id));
+        }
+        return n_begun - 1;
+    }
     while (high - low > 1) {
         const int middle = (low + high) / 2;
 
@@ -92,10 +114,11 @@ template <int... WIDTHS> static __device__ __forceinline__ int width_of(int n)
     return width;
 }
 
-/* Tiles of the same weights have consecutive ids, so that the weights are read from memory once. */
+/* is_warp: all lanes of a warp call it, with the same id. Tiles of the same weights have
+ * consecutive ids, so that the weights are read from memory once. */
 template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, int id,
-                                                 struct tile *out)
+                                                 struct tile *out, bool is_warp = false)
 {
     const struct gemm &g = p.g;
     int n = g.n_tokens, n_each = g.n_tile_tokens, first = 0, n_tiles = p.n_token_tiles, row_tile;
@@ -104,7 +127,7 @@ static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, in
     if (g.experts != NULL) {
         if (id >= g.experts[*g.n_active].first_tile * p.n_row_tiles)
             return false;
-        const int at = expert_of(g, p.n_row_tiles, id);
+        const int at = expert_of(g, p.n_row_tiles, id, is_warp);
         const struct expert_rows e = g.experts[at];
 
         out->expert = e.expert;

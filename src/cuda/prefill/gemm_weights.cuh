@@ -24,61 +24,102 @@ static __device__ __forceinline__ uint32_t load_4(uint32_t address)
     return v;
 }
 
-static __device__ __forceinline__ uint32_t times_f16(uint32_t x, uint32_t y)
+/* 2^15 times the scales of a block relative to their rows' largest, as FP16: the even row's in the
+ * lower half, the odd row's in the upper one. codes: theirs, in the lower two bytes from `byte` on.
+ * `scale_shifts`: 30 minus the codes of the largest, as 16 bits each. */
+static __device__ __forceinline__ uint32_t relative_scales(uint32_t codes, int block,
+                                                           uint32_t scale_shifts)
+{
+    const uint32_t two = __byte_perm(codes, 0, block == 0 ? 0x4140 : 0x4342);
+
+    return __viaddmax_s16x2_relu(two, scale_shifts, 0) << 10;
+}
+
+/* Two numbers times the half of `scales` that is theirs. */
+template <int HALF>
+static __device__ __forceinline__ uint32_t times_half(uint32_t x, uint32_t scales)
 {
     uint32_t product;
 
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));
+    if (HALF == 0)
+        asm("{\n.reg .b16 low, high;\n.reg .b32 both;\nmov.b32 {low, high}, %2;\n"
+            "mov.b32 both, {low, low};\nmul.rn.f16x2 %0, %1, both;\n}"
+            : "=r"(product)
+            : "r"(x), "r"(scales));
+    else
+        asm("{\n.reg .b16 low, high;\n.reg .b32 both;\nmov.b32 {low, high}, %2;\n"
+            "mov.b32 both, {high, high};\nmul.rn.f16x2 %0, %1, both;\n}"
+            : "=r"(product)
+            : "r"(x), "r"(scales));
     return product;
 }
 
-/* Two copies of 2^15 times a scale relative to the row's largest, as FP16. `scale_shift` is 30
- * minus the code of the largest. */
-static __device__ __forceinline__ uint32_t relative_scale(uint32_t code, int scale_shift)
-{
-    return (uint32_t)max((int)code + scale_shift, 0) * 0x04000400u;
-}
-
-/* A lane's part of a unit: fragments of the K_STEPS wgmmas. `scale_shift` is for its even row and
- * its odd row. */
+/* A lane's part of a unit: fragments of the K_STEPS wgmmas. */
 static __device__ __forceinline__ void expand_mxfp4(uint32_t a[K_STEPS][4], uint4 codes,
-                                                    uint32_t scales, const int scale_shift[2])
+                                                    uint32_t scales, uint32_t scale_shifts)
 {
 #pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++) {
-        const uint32_t even = relative_scale(scales >> block * 16 & 255, scale_shift[0]);
-        const uint32_t odd = relative_scale(scales >> (block * 16 + 8) & 255, scale_shift[1]);
+        const uint32_t both = relative_scales(scales, block, scale_shifts);
         uint32_t low[4], high[4];
 
         halves_of_word(low, block == 0 ? codes.x : codes.z);
         halves_of_word(high, block == 0 ? codes.y : codes.w);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            a[block * 2 + i / 2][i % 2 * 2] = times_f16(low[i], even);
-            a[block * 2 + i / 2][i % 2 * 2 + 1] = times_f16(high[i], odd);
+            a[block * 2 + i / 2][i % 2 * 2] = times_half<0>(low[i], both);
+            a[block * 2 + i / 2][i % 2 * 2 + 1] = times_half<1>(high[i], both);
         }
     }
 }
 
-/* The same from the unit in shared memory. */
+/* A lane's part of a unit as stored: codes and the scales of its blocks; BF16: its address. */
+struct packed_a {
+    uint4 codes;
+    uint32_t scales, words_at;
+};
+
+/* Addresses of a lane's part of a unit. */
+struct lane_words {
+    uint32_t words, scales;
+};
+
 template <class FORM>
-static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t unit, int warp,
-                                              const int scale_shift[2])
+static __device__ __forceinline__ struct lane_words lane_words_of(uint32_t unit)
 {
-    const int lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES, warp = threadIdx.x / WARP_LANES % GROUP_WARPS;
 
+    if (FORM::IS_MXFP4)
+        return {unit + warp * MXFP4_TILE_BYTES + lane * LANE_BYTES,
+                unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES +
+                    warp * UNIT_BLOCKS * 2};
+    return {unit + warp * BF16_TILE_BYTES + lane * LANE_BYTES, 0};
+}
+
+/* Loads a lane's part of the unit `offset` bytes behind. */
+template <class FORM>
+static __device__ __forceinline__ void load_packed(struct packed_a *out,
+                                                   const struct lane_words &lane, uint32_t offset)
+{
     if constexpr (FORM::IS_MXFP4) {
-        const uint4 codes = load_16(unit + warp * MXFP4_TILE_BYTES + lane * LANE_BYTES);
-        const uint32_t scales =
-            load_4(unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES +
-                   warp * UNIT_BLOCKS * 2);
+        out->codes = load_16(lane.words + offset);
+        out->scales = load_4(lane.scales + offset);
+    } else {
+        out->words_at = lane.words + offset;
+    }
+}
 
-        expand_mxfp4(a, codes, scales, scale_shift);
+/* Operand A of it. */
+template <class FORM>
+static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], const struct packed_a &from,
+                                              uint32_t scale_shifts)
+{
+    if constexpr (FORM::IS_MXFP4) {
+        expand_mxfp4(a, from.codes, from.scales, scale_shifts);
     } else {
 #pragma unroll
         for (int i = 0; i < K_STEPS; i++) {
-            const uint4 words =
-                load_16(unit + warp * BF16_TILE_BYTES + (i * WARP_LANES + lane) * LANE_BYTES);
+            const uint4 words = load_16(from.words_at + i * WARP_LANES * LANE_BYTES);
 
             a[i][0] = words.x, a[i][1] = words.y, a[i][2] = words.z, a[i][3] = words.w;
         }
@@ -89,7 +130,7 @@ static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t u
 
 /* Per-row values that the expansion needs: two rows of each unit of the group. */
 template <class FORM> struct my_rows {
-    int scale_shift[FORM::UNITS][2]; /* 30 minus the code of the largest scale */
+    uint32_t scale_shifts[FORM::UNITS]; /* 30 minus the codes of the largest scales, 16 bits each */
 };
 
 /* Barrier over the threads of the group. */
@@ -143,8 +184,7 @@ static __device__ __forceinline__ void find_rows(const struct launch_plan &p,
     for (int u = 0; u < FORM::UNITS; u++) {
         const uint4 two = load_16(info + (my_row() + u * UNIT_ROWS) * ROW_INFO_BYTES);
 
-        out->scale_shift[u][0] = (int)two.x;
-        out->scale_shift[u][1] = (int)two.z;
+        out->scale_shifts[u] = (two.x & 0xFFFF) | two.z << 16;
     }
 }
 
