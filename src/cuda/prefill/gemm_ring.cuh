@@ -24,9 +24,9 @@ static __device__ __forceinline__ void ring_init(struct ring *r, const void *sme
     if (r->operand % SWIZZLE_BYTES != 0)
         __trap();
     r->staging = r->operand + FORM::STAGES * FORM::TILE_BYTES;
-    r->units = r->staging + FORM::GROUPS * FORM::TILE_BYTES;
+    r->units = r->staging + CONSUMERS * FORM::TILE_BYTES;
     r->info = r->units + FORM::STAGES * FORM::TILE_UNITS * FORM::UNIT_BYTES;
-    r->full = r->info + FORM::GROUPS * FORM::ROWS_INFO_BYTES;
+    r->full = r->info + CONSUMERS * FORM::ROWS_INFO_BYTES;
     r->empty = r->full + EMPTY_BARRIERS;
     r->order_barriers = r->empty + EMPTY_BARRIERS;
     r->stage = 0;
@@ -35,9 +35,9 @@ static __device__ __forceinline__ void ring_init(struct ring *r, const void *sme
     if (threadIdx.x == 0) {
         for (int i = 0; i < FORM::STAGES; i++) {
             mbarrier_init(r->full + i * 8, FORM::TILE_UNITS);
-            mbarrier_init(r->empty + i * 8, (FORM::IS_PINGPONG ? 1 : FORM::GROUPS) * GROUP_WARPS);
+            mbarrier_init(r->empty + i * 8, (FORM::IS_PINGPONG ? 1 : CONSUMERS) * GROUP_WARPS);
         }
-        for (int i = 0; i < FORM::GROUPS; i++)
+        for (int i = 0; i < CONSUMERS; i++)
             mbarrier_init(r->order_barriers + i * 8, GROUP_THREADS);
         mbarrier_init_fence();
     }
@@ -52,8 +52,8 @@ template <class FORM> static __device__ __forceinline__ void advance(struct ring
     }
 }
 
-/* Releases the stage with this `full` barrier, for the warp: one arrival, since those of all
- * threads of four consumers would be 512 per stage. */
+/* Releases the stage with this `full` barrier, for the warp: one arrival, not one of each
+ * thread. */
 static __device__ __forceinline__ void release_stage(uint32_t full)
 {
     __syncwarp();

@@ -3,12 +3,10 @@
  *
  * Work division: persistent, warp-specialized blocks loop over tiles of 256, 128 or 64 rows of W
  * and up to 128 tokens. The producer warpgroup loads packed units of W, one per warp, and the
- * tokens' operand into a shared-memory pipeline, 64 columns per stage. Consumer warpgroups run
- * wgmma with W as operand A from registers: a warp's tile of a unit is its part of A. A tile of 256
- * rows of MXFP4 is shared by four consumers, one unit each: while one expands its unit to FP16, the
- * wgmmas of the others run. Where there are two consumers, each expands the next unit while the
- * wgmmas of the current one run. They share tiles of 256 and 128 rows; tiles of 64 rows alternate
- * between them (ping-pong).
+ * tokens' operand into a shared-memory pipeline, 64 columns per stage. Two consumer warpgroups run
+ * wgmma with W as operand A from registers: a warp's tile of a unit is its part of A. Each expands
+ * the next unit while the wgmmas of the current one run. They share tiles of 256 and 128 rows;
+ * tiles of 64 rows alternate between them (ping-pong).
  *
  * MXFP4: a code times its block's scale, relative to the row's largest, is an FP16 number. It is
  * exact down to 2^-24 of the largest; the epilogue applies the remaining factor. BF16 is used as
@@ -17,8 +15,8 @@
  *
  * Flops: 2 rows columns tokens. Traffic of a tile per 64 columns: 34 bytes per row and 128 per
  * token, from L2 except for the first read. Bound by the tensor cores from some 300 tokens per
- * matrix on, by memory below that; with few tokens the four consumers issue an instruction in nine
- * of ten cycles (98 per warp and unit), so each of these counts. */
+ * matrix on; with few tokens by the chain of a warp from the load of a unit to the end of its
+ * wgmmas, and by memory. Four consumers of one unit each took the same time (docs/speed-log.md). */
 #include "cuda/prefill/gemm_epilogue.cuh"
 #include "cuda/prefill/gemm_ring.cuh"
 
@@ -75,11 +73,6 @@ static __device__ __forceinline__ void add_chunk(float (&d)[FORM::SUMS], uint32_
             begin_stage<FORM>(w, *r);
     }
     add_unit<FORM, WIDTH>(d, a, b);
-    if (FORM::HAS_ONE_A) {
-        wgmma_wait<0>();
-        release_stage(full);
-        return;
-    }
     wgmma_wait<1>();
     if (u == 0 && w->prev != 0)
         release_stage(w->prev);
@@ -104,7 +97,7 @@ static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM:
         add_chunk<FORM, WIDTH>(d[0], a0, r, &w, rows, 0);
         if constexpr (FORM::UNITS == 2) {
             add_chunk<FORM, WIDTH>(d[1], a1, r, &w, rows, 1);
-        } else if constexpr (!FORM::HAS_ONE_A) {
+        } else {
             if (w.left == 0)
                 break;
             add_chunk<FORM, WIDTH>(d[0], a1, r, &w, rows, 0);
@@ -112,8 +105,6 @@ static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM:
     }
     if (FORM::IS_PINGPONG)
         order_arrive(*r, group);
-    if (FORM::HAS_ONE_A)
-        return;
     wgmma_wait<0>();
     release_stage(w.prev);
 }
@@ -172,7 +163,7 @@ template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ void consume(const struct launch_plan &p, struct ring r,
                                                int group)
 {
-    const int n_order_waits = FORM::IS_PINGPONG ? FORM::GROUPS : 1;
+    const int n_order_waits = FORM::IS_PINGPONG ? CONSUMERS : 1;
     const int first_unit = FORM::IS_PINGPONG ? 0 : group * FORM::UNITS;
     int id = blockIdx.x;
     struct tile tile;
@@ -205,11 +196,11 @@ static __device__ __forceinline__ void run(const struct launch_plan &p)
 
     ring_init<FORM>(&r, smem);
     if (group == 0) {
-        warpgroup_reg_dealloc<FORM::PRODUCER_REGISTERS>();
+        warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
         if (warp < FORM::TILE_UNITS)
             produce<FORM, WIDTHS...>(p, r, warp);
     } else {
-        warpgroup_reg_alloc<FORM::CONSUMER_REGISTERS>();
+        warpgroup_reg_alloc<CONSUMER_REGISTERS>();
         r.staging += (group - 1) * FORM::TILE_BYTES;
         r.info += (group - 1) * FORM::ROWS_INFO_BYTES;
         consume<FORM, WIDTHS...>(p, r, group - 1);
@@ -221,40 +212,26 @@ static __device__ __forceinline__ void run(const struct launch_plan &p)
 #endif
 }
 
-/* From the load of a unit to the end of its wgmmas a warp takes some 400 cycles, in which it issues
- * 100 instructions: two warps per scheduler leave it idle most of the time, four do not. Shapes of
- * up to so many tokens have four consumers. */
-#ifndef FOUR_GROUPS_TOKENS
-#define FOUR_GROUPS_TOKENS 128
-#endif
-
-template <enum format FORMAT, int ROWS, int MAX_TOKENS>
-using gemm_shape_of =
-    kernel_shape<FORMAT, ROWS, MAX_TOKENS,
-                 FORMAT == FORMAT_MXFP4 && ROWS == 4 * UNIT_ROWS && MAX_TOKENS <= FOUR_GROUPS_TOKENS
-                     ? 4
-                     : CONSUMERS>;
-
 /* The kernel report tells the shapes apart by name: the rows of a tile. */
 template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
-static __global__ void __launch_bounds__(gemm_shape_of<FORMAT, 256, MAX_TOKENS>::THREADS, 1)
+static __global__ void __launch_bounds__(THREADS, 1)
     gemm_256_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<gemm_shape_of<FORMAT, 256, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
+    run<kernel_shape<FORMAT, 256, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
 template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
-static __global__ void __launch_bounds__(gemm_shape_of<FORMAT, 128, MAX_TOKENS>::THREADS, 1)
+static __global__ void __launch_bounds__(THREADS, 1)
     gemm_128_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<gemm_shape_of<FORMAT, 128, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
+    run<kernel_shape<FORMAT, 128, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
 template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
-static __global__ void __launch_bounds__(gemm_shape_of<FORMAT, 64, MAX_TOKENS>::THREADS, 1)
+static __global__ void __launch_bounds__(THREADS, 1)
     gemm_64_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<gemm_shape_of<FORMAT, 64, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
+    run<kernel_shape<FORMAT, 64, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
 /* ---- host ---- */
@@ -263,14 +240,13 @@ static const struct {
     void (*kernel)(struct launch_plan);
     const char *(*name)(void);
     void (*add)(struct launch_list *, dim3, dim3, int64_t, const struct launch_plan &);
-    int n_threads, shared_bytes;
+    int shared_bytes;
 } kernels[][N_GEMM_SHAPES] = {{
 #define BF16_KERNEL(shape, rows, max_tokens, ...)                                                  \
     {gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>,                                   \
      name_of_kernel<gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>>,                   \
      add_kernel<gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>, struct launch_plan>,   \
-     gemm_shape_of<FORMAT_BF16, rows, max_tokens>::THREADS,                                        \
-     gemm_shape_of<FORMAT_BF16, rows, max_tokens>::SHARED_BYTES},
+     kernel_shape<FORMAT_BF16, rows, max_tokens>::SHARED_BYTES},
                                   GEMM_SHAPES(BF16_KERNEL)
 #undef BF16_KERNEL
                               },
@@ -279,8 +255,7 @@ static const struct {
     {gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>,                                  \
      name_of_kernel<gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>>,                  \
      add_kernel<gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>, struct launch_plan>,  \
-     gemm_shape_of<FORMAT_MXFP4, rows, max_tokens>::THREADS,                                       \
-     gemm_shape_of<FORMAT_MXFP4, rows, max_tokens>::SHARED_BYTES},
+     kernel_shape<FORMAT_MXFP4, rows, max_tokens>::SHARED_BYTES},
                                   GEMM_SHAPES(MXFP4_KERNEL)
 #undef MXFP4_KERNEL
                               }};
@@ -307,6 +282,6 @@ void launch_gemm(struct launch_list *list, const struct gemm *g)
     const int n_token_tiles = g->experts == NULL ? (g->n_tokens - 1) / g->n_tile_tokens + 1 : 0;
     const struct launch_plan p = plan_of(g, gemm_rows(g->shape), n_token_tiles);
 
-    kernels[format][g->shape].add(list, n_blocks, kernels[format][g->shape].n_threads,
-                                  kernels[format][g->shape].shared_bytes, p);
+    kernels[format][g->shape].add(list, n_blocks, THREADS, kernels[format][g->shape].shared_bytes,
+                                  p);
 }

@@ -8,9 +8,12 @@
 #include "cuda/prefill/gemm.h"
 
 enum {
-    CONSUMERS = 2, /* warpgroups, where a shape has no more */
+    CONSUMERS = 2, /* warpgroups */
     GROUP_WARPS = 4,
     GROUP_THREADS = GROUP_WARPS * WARP_LANES,
+    THREADS = (1 + CONSUMERS) * GROUP_THREADS,
+    PRODUCER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
     K_STEPS = UNIT_COLUMNS / 16,
     SWIZZLE_BYTES = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
     STAGES_MAX = 12,
@@ -21,24 +24,15 @@ enum {
 enum format { FORMAT_BF16, FORMAT_MXFP4 };
 
 /* Compile-time parameters of a kernel: the format of the weights, the rows of its tiles, the tokens
- * of its widest tile, its consumer warpgroups, and the sizes that follow from them. */
-template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_, int GROUPS_ = CONSUMERS>
-struct kernel_shape {
+ * of its widest tile, and the sizes that follow from them. */
+template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_> struct kernel_shape {
     enum {
         IS_MXFP4 = FORMAT_ == FORMAT_MXFP4,
         ROWS = ROWS_,
         MAX_TOKENS = MAX_TOKENS_,
-        GROUPS = GROUPS_,
-        HAS_ONE_A = GROUPS > 2, /* one set of registers for operand A, not two */
-        THREADS = (1 + GROUPS) * GROUP_THREADS,
-        PRODUCER_REGISTERS = GROUPS > 2 ? 32 : 40,
-        /* the registers of the block, as launched, that the producer leaves */
-        LAUNCH_REGISTERS = (64 << 10) / THREADS / 8 * 8,
-        CONSUMER_REGISTERS =
-            (LAUNCH_REGISTERS * (1 + GROUPS) - PRODUCER_REGISTERS) / GROUPS / 8 * 8,
         TILE_UNITS = ROWS / UNIT_ROWS,
-        IS_PINGPONG = TILE_UNITS < GROUPS, /* tiles alternate between the consumers */
-        UNITS = IS_PINGPONG ? TILE_UNITS : TILE_UNITS / GROUPS, /* per consumer */
+        IS_PINGPONG = TILE_UNITS < CONSUMERS, /* tiles alternate between the consumers */
+        UNITS = IS_PINGPONG ? TILE_UNITS : TILE_UNITS / CONSUMERS, /* per consumer */
         GROUP_ROWS = UNITS * UNIT_ROWS,
         SUMS = MAX_TOKENS / 2, /* accumulators per thread and unit, in the widest tile */
         UNIT_BYTES = IS_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES,
@@ -46,7 +40,7 @@ struct kernel_shape {
         ROWS_INFO_BYTES = GROUP_ROWS * ROW_INFO_BYTES,
         STAGE_BYTES = TILE_BYTES + TILE_UNITS * UNIT_BYTES,
         REST_BYTES =
-            GROUPS * (TILE_BYTES + ROWS_INFO_BYTES + 8) + 2 * STAGES_MAX * 8, /* + barriers */
+            CONSUMERS * (TILE_BYTES + ROWS_INFO_BYTES + 8) + 2 * STAGES_MAX * 8, /* + barriers */
         STAGES_THAT_FIT = (SHARED_BYTES_MAX - REST_BYTES) / STAGE_BYTES,
         STAGES = STAGES_THAT_FIT < STAGES_MAX ? STAGES_THAT_FIT : STAGES_MAX,
         SHARED_BYTES = STAGES * STAGE_BYTES + REST_BYTES
