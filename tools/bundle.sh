@@ -32,10 +32,11 @@ for program in "${programs[@]}"; do
     */test_log | */test_worker_frames | */test_task_queue | */test_json_limits | */test_printable) continue ;;
     */test_hub | */test_gguf | */test_draft* | */test_service | */check_drafts) continue ;;
     */test_sched_clients | */test_sampling_state | */test_device_options | */test_chat_json | */test_program) continue ;;
-    */test_rank_start | */test_message* | */test_validate | */test_pack_cache | */test_dummy) continue ;;
+    */test_message* | */test_validate | */test_pack_cache | */test_dummy) continue ;;
     */test_harmony* | */test_sched*) continue ;;
     */test_router | */test_replicas | */test_kv_events | */test_doctor | */check_ranks) continue ;;
-    */test_ranks | */test_engine_memory | */test_step_memory) continue ;;
+    */test_ranks | */test_rank_* | */test_engine_memory | */test_step_memory) continue ;;
+    */check_behind | */test_batch | */test_copy_rows | */test_kv | */test_request | */test_chat) continue ;;
     */unit/*) copy_stripped "$program" "$out/tests/unit/$(basename "$program")" ;;
     */tests/*) copy_stripped "$program" "$out/tests/$(basename "$program")" ;;
     *) copy_stripped "$program" "$out/libexec/osprey" ;;
