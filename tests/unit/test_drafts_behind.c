@@ -145,23 +145,35 @@ static struct osp_model *open_model(void)
     return model;
 }
 
-static struct osp_engine *open_engine(struct osp_model *model, int k)
+static struct osp_engine *open_engine_that(struct osp_model *model, int k, bool replays)
 {
     struct osp_engine_options options = {.no_prefix_cache = true};
     struct osp_engine *engine;
 
     if (k > 0)
-        options.speculative =
-            (struct osp_speculative){.method = OSP_DRAFTS_EAGLE3, .tokens_max = k, .always = true};
+        options.speculative = (struct osp_speculative){
+            .method = OSP_DRAFTS_EAGLE3, .tokens_max = k, .always = true, .replays = replays};
     assert_int_equal(osp_engine_open(&engine, model, &options), OSP_OK);
     return engine;
 }
 
-static struct osp_request *submit(struct osp_engine *engine, int stream, float temperature)
+static struct osp_engine *open_engine(struct osp_model *model, int k)
+{
+    return open_engine_that(model, k, false);
+}
+
+/* An answer that ends at `stop`, unless that is negative, and is replayed by the head unless it is
+ * NULL. */
+static struct osp_request *submit_until(struct osp_engine *engine, int stream, float temperature,
+                                        int32_t stop, const int32_t *answer)
 {
     const struct osp_request_options o = {.tokens_max = ANSWER_TOKENS,
                                           .raw = true,
-                                          .ignore_stop_tokens = true,
+                                          .ignore_stop_tokens = stop < 0,
+                                          .stop_tokens = {stop},
+                                          .n_stop_tokens = stop >= 0,
+                                          .prediction = answer,
+                                          .n_prediction = answer != NULL ? ANSWER_TOKENS : 0,
                                           .sampling = {.has_temperature = true,
                                                        .temperature = temperature,
                                                        .has_seed = true,
@@ -173,6 +185,11 @@ static struct osp_request *submit(struct osp_engine *engine, int stream, float t
         prompt[i] = 50 + (int32_t)(rng_bits(3, (uint64_t)stream, (uint32_t)(i % 7)) % 200);
     assert_int_equal(osp_submit_tokens(&r, engine, prompt, PROMPT_TOKENS, &o), OSP_OK);
     return r;
+}
+
+static struct osp_request *submit(struct osp_engine *engine, int stream, float temperature)
+{
+    return submit_until(engine, stream, temperature, -1, NULL);
 }
 
 /* Returns the number of tokens; want NULL: they are written to `have`, else compared. */
@@ -189,7 +206,8 @@ static int receive(struct osp_request *r, int32_t *have, const int32_t *want)
             if (want != NULL)
                 assert_int_equal(have[n], want[n]);
         }
-    } while (e.kind != OSP_EVENT_DONE && e.kind != OSP_EVENT_ERROR);
+        assert_int_not_equal(e.kind, OSP_EVENT_ERROR);
+    } while (e.kind != OSP_EVENT_DONE);
     return n;
 }
 
@@ -281,7 +299,56 @@ static void test_requests_leave(void **state)
     osp_model_close(model);
 }
 
+/* A chain whose first guess ends the answer is not verified, and its later passes have not been read
+ * when plain steps follow it, which are sent ahead. */
+static void test_guesses_that_end_the_answer(void **state)
+{
+    static int32_t want[STREAMS][ANSWER_TOKENS];
+    struct osp_model *model = open_model();
+    int32_t have[ANSWER_TOKENS];
+
+    (void)state;
+    run(model, 0, 2, 0, want, NULL);
+    for (int at = 20; at < ANSWER_TOKENS; at += UNIT_IS_TSAN ? 80 : 43) {
+        struct osp_engine *engine = open_engine_that(model, 8, true);
+        struct osp_request *first = submit_until(engine, 0, 0, want[0][at], want[0]);
+        struct osp_request *second = submit(engine, 1, 0);
+        int n = 0;
+
+        while (n < at && want[0][n] != want[0][at])
+            n++;
+        assert_in_range(receive(first, have, want[0]), n, n + 1);
+        assert_int_equal(receive(second, have, want[1]), ANSWER_TOKENS);
+        osp_request_close(first);
+        osp_request_close(second);
+        osp_engine_close(engine);
+    }
+    osp_model_close(model);
+}
+
+/* The same with one stream. */
+static void test_guesses_that_end_the_only_answer(void **state)
+{
+    static int32_t want[STREAMS][ANSWER_TOKENS];
+    struct osp_model *model = open_model();
+    int32_t have[ANSWER_TOKENS];
+
+    (void)state;
+    run(model, 0, 1, 0, want, NULL);
+    for (int at = 20; at < ANSWER_TOKENS; at += UNIT_IS_TSAN ? 29 : 5) {
+        struct osp_engine *engine = open_engine_that(model, 4 + at % 5, true);
+        struct osp_request *r = submit_until(engine, 0, 0, want[0][at], want[0]);
+
+        (void)receive(r, have, want[0]);
+        osp_request_close(r);
+        osp_engine_close(engine);
+    }
+    osp_model_close(model);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_leading_equal_drafts_are_accepted),
           cmocka_unit_test(test_rejected_drafts_lower_a_batch),
           cmocka_unit_test(test_tokens_of_earlier_steps), cmocka_unit_test(test_one_stream),
-          cmocka_unit_test(test_several_streams_with_noise), cmocka_unit_test(test_requests_leave))
+          cmocka_unit_test(test_several_streams_with_noise), cmocka_unit_test(test_requests_leave),
+          cmocka_unit_test(test_guesses_that_end_the_answer),
+          cmocka_unit_test(test_guesses_that_end_the_only_answer))

@@ -288,7 +288,9 @@ static bool plan_ahead(struct osp_engine *e)
     b = sched_batch(e->sched, step_batch_memory(e));
     if (e->depth < DEPTH_QUEUED || !sched_can_send(e->sched))
         return true;
-    status = drafts_keep_ahead(e);
+    status = drafts_receive(e); /* the step takes the place of a pass that was not read */
+    if (status == OSP_OK)
+        status = drafts_keep_ahead(e);
     if (status == OSP_OK)
         status = step_send(e, b);
 out:
