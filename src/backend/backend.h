@@ -152,7 +152,7 @@ struct backend_ops {
      * does not have runs_trees. */
     enum osp_status (*kv_move)(struct backend *be, const struct tensor *kv,
                                const struct kv_move *move);
-    /* Likewise, of many rows. Only for devices with runs_draft_heads. */
+    /* As copy(), of many rows at once (row_copies.h). Only for devices with runs_draft_heads. */
     enum osp_status (*copy_rows)(struct backend *be, const struct row_copies *copies);
     /* Places a weight in the layout that the device's kernels read. The host tensor outlives the
      * backend, so a device that works in host memory may point to it. `host` may be a result of

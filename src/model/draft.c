@@ -1,5 +1,5 @@
-/* Opens a draft head beside its target: binds weights and activations, compiles its two programs;
- * and runs them. */
+/* Opens a draft head beside its target: binds weights and activations, compiles its passes and the
+ * target's program with the states that it reads; and runs them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

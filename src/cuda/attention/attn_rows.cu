@@ -209,7 +209,7 @@ static __device__ __forceinline__ struct sums sum_row(struct shared *s, char *ri
 }
 
 /* Grid: splits, blocks per row, tiles. The kernel report identifies decode attention by this
- * function name. */
+ * function name, and this kernel by ROWS, the rows of a tile at most. */
 template <int DTYPE, int ROWS>
 static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     attn_decode(const __grid_constant__ struct attn_launch l)
@@ -286,7 +286,7 @@ template <int DTYPE> static bool launch_dtype(struct launch_list *list, const st
 
 bool launch_attn_rows(struct launch_list *list, const struct attn_launch *l)
 {
-    if (l->n_tiles == 0 || l->n_splits == 1 || l->args.window_tokens > 0 ||
+    if (l->n_tiles == 0 || l->n_scanned > 0 || l->n_splits == 1 || l->args.window_tokens > 0 ||
         l->n_units > ATTN_TILED_UNITS_MAX)
         return false;
     return l->args.kv.dtype == DTYPE_F8 ? launch_dtype<DTYPE_F8>(list, l)

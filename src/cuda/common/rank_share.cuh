@@ -6,9 +6,9 @@
 #include "cuda/common/rank_vector.cuh"
 
 /* All threads of all blocks, n_blocks, call it behind their stores to other ranks' windows. The
- * last block tells the others, and returns when all of them have told it the same. No rank tells a
- * later number before: for the next such exchange it needs parts of rows from all ranks, which they
- * push behind this kernel. So every rank must own a row (RANK_SHARE_ROWS_MIN). */
+ * last block writes the exchange's number to the others, and returns when it has theirs. No rank
+ * writes a later number before: for the next such exchange it needs parts of rows from all ranks,
+ * which they push behind this kernel. So every rank must own a row (RANK_SHARE_ROWS_MIN). */
 static __device__ __forceinline__ void
 announce(const struct rank_peers &p, const struct rank_gather &g, int index, unsigned n_blocks)
 {

@@ -1,7 +1,7 @@
 /* Grouped MoE GEMMs (up and down) of a decode step with many rows, by wgmma: as decode_grouped.cu,
- * with the same bits, for jobs of up to 16, 32 or 48 tokens.
+ * with the same bits, for jobs of up to 16, 24, 32 or 48 tokens.
  *
- * Work division: an item is three or five rows of units of a job. Persistent blocks, one per SM,
+ * Work division: an item is three to five rows of units of a job. Persistent blocks, one per SM,
  * split all items evenly. decode_sm90.cuh has the main loop. The sums of up are those of eighths
  * (units e, e + 8, ...), and of down those of slices, as integers.
  *

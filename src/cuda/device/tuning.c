@@ -77,9 +77,10 @@ enum {
     NO_WEIGHTS = SET(WEIGHTS_NONE),
     ALL_ARCHS = SET(N_ARCHS) - 1,
     BOTH_PHASES = SET(PHASE_PREFILL) | SET(PHASE_DECODE),
-    /* rows from which wgmma is faster, by check_batch_rows on an H200 */
-    DECODE_WIDE_EXPERTS = 169, /* and fewer than these: */
-    DECODE_WGMMA_EXPERTS = 513,
+    /* Rows from which a kernel is faster, by check_batch_rows on an H200. Experts: jobs of up to 24
+     * tokens by mma.sync, then wgmma; the others: wgmma. */
+    DECODE_WIDE_EXPERTS = 169,
+    DECODE_WGMMA_EXPERTS = 705,
     DECODE_WIDE_OUT = 161,
     DECODE_WIDE_HEAD = 129,
     FREE_HOPPER = IS_ORDER_FREE ? SET(ARCH_HOPPER) : 0 /* empty in normal builds */

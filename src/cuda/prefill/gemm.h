@@ -12,8 +12,8 @@ extern "C" {
 #endif
 
 /* X(shape, rows of W in a tile, tokens of a tile, descending). One kernel per shape; with more
- * widths the compiler serializes the wgmmas. Tiles of 256 and 128 rows are shared by all consumer
- * warpgroups. Tiles of 64 rows alternate between two (ping-pong), so that one warpgroup's epilogue
+ * widths the compiler serializes the wgmmas. Tiles of 256 and 128 rows are shared by both consumer
+ * warpgroups. Tiles of 64 rows alternate between them (ping-pong), so that one warpgroup's epilogue
  * overlaps with the other's MMAs. A sum has the same bits in all shapes. */
 #define GEMM_SHAPES(X)                                                                             \
     X(GEMM_NARROW, 256, 64, 48, 32, 16)                                                            \

@@ -139,6 +139,7 @@ static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const str
     const int64_t before_bytes = noise_keys_bytes(gpu->limits.n_samples_max);
     const int64_t all_bytes = upload_bytes(gpu->limits.n_samples_max, step_batch_bytes(b, counts));
     const struct batch_sample *samples = BATCH_SAMPLES(b);
+    const int n_back = n_steps_back(b);
     struct upload_launch l;
     enum osp_status st;
 
@@ -158,7 +159,12 @@ static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const str
         l.n_exchanges_to = gpu->peers.n_before;
         l.n_exchanges = gpu->n_exchanges;
     }
-    for (int back = 0; back < n_steps_back(b); back++) {
+    if (n_back > BATCH_STEPS_BACK) {
+        st = fail(OSP_EINTERNAL, "cuda: a batch has tokens of %d steps, at most %d are kept",
+                  n_back, BATCH_STEPS_BACK);
+        goto out;
+    }
+    for (int back = 0; back < n_back; back++) {
         TRY(check_sampled(gpu, b->tokens_ticket - (uint64_t)back));
         l.sampled[back] = sampled_of(gpu, b->tokens_ticket - (uint64_t)back);
     }

@@ -116,7 +116,7 @@ static double own_ns(const struct draft_control *c, const struct draft_step *ste
     return ns > 0 ? ns : 0;
 }
 
-/* What a step of so many rows takes at most, as far as others tell; 0: they do not. */
+/* What a step of so many rows takes at most, by other numbers of rows; 0: none is measured. */
 static double expected_ns(const struct draft_control *c, const struct draft_step *step)
 {
     return baseline_ns(c, step->n_seqs) == 0

@@ -20,9 +20,9 @@ void pages_alloc_drafts(struct sched *s, struct seq *q);
 /* And for the positions of a draft head's guesses behind that step, as far as pages are free or
  * held by the prefix cache alone. */
 void pages_alloc_guesses(struct sched *s, struct seq *q);
-/* Some drafts of q were rejected: the pages that it had for them alone are released. */
 /* Plans the copy of one slot to another, of both groups, before the next step. */
 void pages_move_slot(struct sched *s, struct seq *q, int from, int to);
+/* Some drafts of q were rejected: the pages that it had for them alone are released. */
 void pages_roll_back(struct sched *s, struct seq *q);
 /* A step has stored more of q: whole pages go to the prefix cache, pages before the window are
  * released. */
