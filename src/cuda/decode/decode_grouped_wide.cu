@@ -12,6 +12,7 @@
  * Traffic: the weights of the active experts, once per job, and a job's tokens once per item, from
  * L2. Instructions of a warp for each unit of 64 columns of a tile: 57, and 14 for each eight
  * tokens. */
+#include "cuda/common/ldmatrix.cuh"
 #include "cuda/decode/grouped_items.cuh"
 #include "cuda/decode/job_shares.h"
 
@@ -28,19 +29,6 @@ enum {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 typedef struct wide_shape<JOB_TOKENS, CONSUMER_GROUPS, STAGE_UNITS, ROWS_OF_GROUP> SHAPE;
-
-/* Four matrices of 8 rows of 16 bytes, one in each word: lane l gets word l % 4 of row l / 4. The
- * lane gives the address of row l % 8 of matrix l / 8. */
-static __device__ __forceinline__ uint4 load_matrices(uint32_t at)
-{
-    uint4 v;
-
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(at)
-                 : "memory");
-    return v;
-}
 
 /* What is constant in the loop over units: addresses of this lane in a stage. */
 struct wide_lane {

@@ -48,16 +48,14 @@ enum { DEBUG_BYTES = 0 };
 
 /* TOKENS: of an item, at most. GROUPS: consumer warpgroups, each with GROUP_ROWS rows of units.
  * STAGE_UNITS: units of a stage, an even number. */
-template <int TOKENS_, int GROUPS_, int STAGE_UNITS_, int GROUP_ROWS_ = 1,
-          int PRODUCER_REGISTERS_ = 40>
-struct wide_shape {
+template <int TOKENS_, int GROUPS_, int STAGE_UNITS_, int GROUP_ROWS_ = 1> struct wide_shape {
     static_assert(STAGE_UNITS_ % 2 == 0, "multiply_row() takes two units at a time");
     enum {
         TOKENS = TOKENS_,
         GROUPS = GROUPS_,
         ROWS = GROUPS_ * GROUP_ROWS_, /* of units, of an item */
         STAGE_UNITS = STAGE_UNITS_,
-        PRODUCER_REGISTERS = PRODUCER_REGISTERS_,
+        PRODUCER_REGISTERS = 40,
         SUMS = TOKENS / 2, /* of a thread */
         THREADS = (1 + GROUPS) * GROUP_THREADS,
         /* all registers of the block, as launched, without those that the producer gives up */

@@ -4,6 +4,7 @@
 #define CUDA_PREFILL_GEMM_MMA_TILE_CUH
 
 #include "cuda/prefill/gemm_epilogue.cuh"
+#include "cuda/common/ldmatrix.cuh"
 #include "cuda/common/ring.cuh"
 
 enum {
@@ -107,15 +108,6 @@ static __device__ __forceinline__ void load_chunk(struct tile_source *f, uint32_
 
 /* ---- MMAs ---- */
 
-/* Four fragment registers: two for each of two columns of tokens. */
-static __device__ __forceinline__ void load_matrices(uint32_t b[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                 : "r"(address)
-                 : "memory");
-}
-
 static __device__ __forceinline__ uint2 load_8(uint32_t address)
 {
     uint2 v;
@@ -214,9 +206,8 @@ add_chunk(float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], uint32_t sta
 
 #pragma unroll
             for (int c = 0; c < WARP_LAYOUT::COLS; c += 2) {
-                uint32_t b[4];
-
-                load_matrices(b, at + c * 8 * OPERAND_ROW_BYTES);
+                const uint4 columns = load_matrices(at + c * 8 * OPERAND_ROW_BYTES);
+                const uint32_t b[4] = {columns.x, columns.y, columns.z, columns.w};
 #pragma unroll
                 for (int r = 0; r < WARP_LAYOUT::ROW_TILES; r++)
 #pragma unroll

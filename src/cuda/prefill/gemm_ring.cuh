@@ -123,7 +123,7 @@ static __device__ __forceinline__ bool find_warp_tile(const struct launch_plan &
                                                       struct tile *out)
 {
     struct tile t = {};
-    const bool is_found = find_tile<FORM, WIDTHS...>(p, id, &t, true);
+    const bool is_found = find_tile<FORM, WIDTHS...>(p, id, &t);
 
     *out = {uniform(t.job),   uniform(t.row), uniform(t.expert),
             uniform(t.first), uniform(t.n),   uniform(t.width)};

@@ -108,11 +108,11 @@ template <int... WIDTHS> static __device__ __forceinline__ int width_of(int n)
     return width;
 }
 
-/* is_warp: all lanes of a warp call it, with the same id. Tiles of the same weights have
- * consecutive ids, so that the weights are read from memory once. */
+/* All lanes of a warp call it, with the same id. Tiles of the same weights have consecutive ids, so
+ * that the weights are read from memory once. */
 template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, int id,
-                                                 struct tile *out, bool is_warp = false)
+                                                 struct tile *out)
 {
     const struct gemm &g = p.g;
     int n = g.n_tokens, n_each = g.n_tile_tokens, first = 0, n_tiles = p.n_token_tiles, row_tile;
@@ -121,7 +121,7 @@ static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, in
     if (g.experts != NULL) {
         if (id >= g.experts[*g.n_active].first_tile * p.n_row_tiles)
             return false;
-        const int at = expert_of(g, p.n_row_tiles, id, is_warp);
+        const int at = expert_of(g, p.n_row_tiles, id, true);
         const struct expert_rows e = g.experts[at];
 
         out->expert = e.expert;

@@ -972,7 +972,7 @@ enum osp_status draft_model_guess_on(struct draft_model *d)
         const int n = w->q != NULL ? n_guesses(w) : 0; /* pages of rejected drafts are gone */
 
         w->n_tokens = w->q != NULL ? w->q->n_tokens : 0;
-        if ((w->q == NULL || w->n_wanted > c->n_passes) && n < n_passes_max)
+        if (w->n_wanted > c->n_passes && n < n_passes_max) /* it is in the passes that follow */
             n_passes_max = n;
     }
     TRY(start_more(d, n_passes_max));
