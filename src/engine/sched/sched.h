@@ -80,6 +80,7 @@ struct sched_limits {
     /* The key of a draft head at a position depends on the next token: a sequence that finds a part
      * of a page in the prefix cache computes the last position of it again. */
     bool has_draft_head;
+    bool has_guesses_behind; /* the head guesses behind a step whose drafts are not counted */
     int32_t message_end_ids
         [SCHED_MESSAGE_END_IDS_MAX]; /* tokens that end a message, where later prompts go on */
     int n_message_end_ids;

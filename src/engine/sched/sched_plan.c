@@ -140,7 +140,7 @@ static void plan_rows(struct sched *s)
     for (int i = 0; i < s->n_preempt_order; i++)
         if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_draft_rows > 0)
             pages_alloc_drafts(s, s->preempt_order[i]);
-    for (int i = 0; i < s->n_preempt_order && s->limits.has_draft_head; i++)
+    for (int i = 0; i < s->n_preempt_order && s->limits.has_guesses_behind; i++)
         if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_draft_rows > 0)
             pages_alloc_guesses(s, s->preempt_order[i]);
     plan_chunks(s, true);
