@@ -12,9 +12,9 @@
  * Only for rows with at most two units a warp (ATTN_TILED_UNITS_MAX, 8,192 keys): these stay in
  * shared memory for all rows.
  *
- * Traffic: the keys and values that a tile sees, once. Bound by latency and by instructions. Two
- * blocks fit on an SM, and one leaves room for a block of out_kernel. Not for GPUs with less shared
- * memory for a block (BF16: 110,592 bytes; sm_120 and sm_121 have 101,376). */
+ * Traffic: the keys and values that a tile sees, once. Bound by latency and by instructions. An SM
+ * has room for two blocks, or for one beside a block of out_kernel. A block needs 110,592 bytes of
+ * shared memory with BF16 pages: sm_120 and sm_121 have 101,376, and use attn_decode.cu. */
 #include "cuda/attention/attn_merge.cuh"
 #include "cuda/attention/attn_tiles.h"
 

@@ -101,7 +101,8 @@ CHECKED enum osp_status draft_model_guess_behind(struct draft_model *d,
                                                  struct draft_request *list, int n,
                                                  uint64_t step_ticket);
 /* The step was committed, and draft_model_follow() called: queues the passes that are left, unless
- * a request has left. The guesses are in the list as with may_stay_open. */
+ * a request that would have a row in them has ended. The guesses are in the list as with
+ * may_stay_open. */
 CHECKED enum osp_status draft_model_guess_on(struct draft_model *d);
 
 /* Of the last pass; 0: all guesses are known. */

@@ -116,7 +116,8 @@ static double own_ns(const struct draft_control *c, const struct draft_step *ste
     return ns > 0 ? ns : 0;
 }
 
-/* What a step of so many rows takes at most, by other numbers of rows; 0: none is measured. */
+/* The most that a step of so many rows is expected to take, from the times of other numbers of
+ * rows; 0: none is known. */
 static double expected_ns(const struct draft_control *c, const struct draft_step *step)
 {
     return baseline_ns(c, step->n_seqs) == 0
@@ -270,8 +271,8 @@ bool draft_control_keeps_following(const struct draft_control *c, int n_tokens)
     return c->head_ns >= 0 || n_tokens <= UNPAID_TOKENS;
 }
 
-/* Whether a request is followed to see whether that pays. Among many sequences a few that are
- * followed gain nothing that shows, so the time for as many as run is saved first. */
+/* Whether a request is followed to see whether that pays. Among many sequences the gain of a
+ * few that are followed cannot be measured, so the time for as many as run is saved first. */
 static bool is_tried(struct draft_control *c, double cost_ns)
 {
     const int n_others = c->n_seqs > 1 ? c->n_seqs - 1 : 0;
