@@ -67,7 +67,7 @@ struct osp_model_options {
      * cache fits in memory. */
     int context_tokens_max;
     int n_seqs_max; /* sequences that run concurrently; 0: 8 */
-    /* Rows of one step. 0: 512; on a GPU 2,048, or 16 for each of n_seqs_max, up to 8,192. */
+    /* Rows of one step. 0: 512; on a GPU 2,048, or 32 for each of n_seqs_max, up to 8,192. */
     int n_batch_tokens_max;
     /* Rows of one step for draft tokens, all sequences together; 0: 16, which serve requests with a
      * prediction; negative: none. Each needs memory for one row of logits. */

@@ -11,6 +11,7 @@
  *     measure_answers [PROMPTS [ROUNDS [THREADS [MODEL [HEAD [ABILITY]]]]]]
  *         default: 6 prompts of each ability, 4 rounds, 2 threads, osprey-nano and its head
  *
+ * MEASURE_DEVICE=cuda: on a GPU; the times by the clock are those that count there.
  * callgrind counts the instructions of a way alone, named in MEASURE_WAY (none, head, always):
  *     MEASURE_WAY=head valgrind --tool=callgrind measure_answers 2 1 1 */
 #include <stdbool.h>
@@ -25,7 +26,12 @@
 #include "cli/eval/eval.h"
 #include "measure.h"
 
-enum { N_WAYS = 4, LAST_WAY = N_WAYS - 1, ROUNDS_MAX = 99 };
+enum {
+    N_WAYS = 4,
+    LAST_WAY = N_WAYS - 1,
+    ROUNDS_MAX = 99,
+    KV_BYTES = 256 << 20 /* on a GPU, which the models share */
+};
 
 /* A way of drafting. */
 struct way {
@@ -104,6 +110,10 @@ static bool is_wanted(const struct way *w)
 static void open_way(struct way *w, const char *model, const char *head, int n_threads)
 {
     const struct osp_model_options options = {.path = model,
+                                              .device = getenv("MEASURE_DEVICE"),
+                                              .kv_cache_bytes = getenv("MEASURE_DEVICE") != NULL
+                                                                    ? KV_BYTES
+                                                                    : 0,
                                               .n_threads = n_threads,
                                               .draft_model = w->has_head ? head : NULL,
                                               .n_draft_rows_max = w->has_head ? 64 : 0};
