@@ -111,9 +111,8 @@ static void open_way(struct way *w, const char *model, const char *head, int n_t
 {
     const struct osp_model_options options = {.path = model,
                                               .device = getenv("MEASURE_DEVICE"),
-                                              .kv_cache_bytes = getenv("MEASURE_DEVICE") != NULL
-                                                                    ? KV_BYTES
-                                                                    : 0,
+                                              .kv_cache_bytes =
+                                                  getenv("MEASURE_DEVICE") != NULL ? KV_BYTES : 0,
                                               .n_threads = n_threads,
                                               .draft_model = w->has_head ? head : NULL,
                                               .n_draft_rows_max = w->has_head ? 64 : 0};
