@@ -188,6 +188,7 @@ CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
 FILTERS   := measure_streams read_messages dequantize print_logits print_draft measure_drafts \
              measure_head measure_answers measure_exchange measure_fleet
+RUN_CHECKS := $(filter-out $(addprefix %/,$(FILTERS)),$(CHECKS))
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
 HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))
@@ -215,7 +216,7 @@ has-libraries:
 tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(NCCL_STANDIN) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) $(HOST_TESTS) ## Build the test programs, too
 
 .PHONY: test-programs test-objects
-test-programs: has-libraries $(UNITS) $(CHECKS)
+test-programs: has-libraries $(UNITS) $(RUN_CHECKS)
 test-objects: has-libraries $(patsubst %.c,$(BUILD)/obj/%.o,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
     $(foreach folder,$(TEST_FOLDERS),$(wildcard tests/$(folder)/*.c)))
 
@@ -477,8 +478,8 @@ units: $(UNITS) $(HOST_TESTS)
 	@tests/run_units $(UNITS) $(HOST_TESTS)
 
 .PHONY: checks
-checks: $(CHECKS)
-	@CHECK_UNTIMED=1 tests/run_checks $(filter-out $(addprefix %/,$(FILTERS)),$(CHECKS))
+checks: $(RUN_CHECKS)
+	@CHECK_UNTIMED=1 tests/run_checks $(RUN_CHECKS)
 
 # Variants are the same build in another folder. With sanitizers, -O2 -g takes three times as long
 # to compile as -O1 -g1. Kernels, which take most of the time of the tests, run twice as fast at
