@@ -188,7 +188,10 @@ CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 # Programs that other tests run with their input.
 FILTERS   := measure_streams read_messages dequantize print_logits print_draft measure_drafts \
              measure_head measure_answers measure_exchange measure_fleet
-RUN_CHECKS := $(filter-out $(addprefix %/,$(FILTERS)),$(CHECKS))
+# Programs that measure how much rounding costs: with a sanitizer other tests run all of their code.
+WITHOUT_SANITIZER := check_isas check_quantize
+RUN_CHECKS := $(filter-out $(addprefix %/,$(FILTERS) \
+                $(if $(findstring -fsanitize,$(CFLAGS)),$(WITHOUT_SANITIZER))),$(CHECKS))
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 CUDA_HOST_TEST := $(BUILD)/tests/cuda_host/test_launches
 HOST_TESTS := $(if $(filter %.so,$(PLUGIN)),$(CUDA_HOST_TEST))
