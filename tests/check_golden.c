@@ -6,7 +6,7 @@
  *
  *     check_golden [NAME ...]     only these configurations
  *
- * CHECK_QUICK in the environment omits the long prompts, for builds with sanitizers.
+ * CHECK_QUICK in the environment omits prompts of more than 200 tokens, for builds with sanitizers.
  *
  * The format is documented in tools/golden/make_golden.py. */
 #include "base/file.h"
@@ -17,7 +17,7 @@ enum {
     STEP_ROWS = 700, /* longest prompt in one step, and chunk of longer ones */
     GOLDEN_BYTES_MAX = 64 << 20,
     PROMPT_TOKENS_MAX = 5000,
-    QUICK_TOKENS_MAX = 1000
+    QUICK_TOKENS_MAX = 200
 };
 
 static const double DIFF_MAX = 2e-3;

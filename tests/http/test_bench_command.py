@@ -207,11 +207,12 @@ def test_wrong_options(arguments):
 
 
 def test_default_kernels_keep_to_the_reference():
-    """The bounds of docs/quality.md, on the bundled model, with its built-in text."""
-    done = run("eval", "quality", "--json", "--kl-max", "1e-4", "--same-top-min", "96", timeout_s=280)
+    """The bounds of docs/quality.md, on the bundled model, with one conversation of each ability;
+    check_isas measures every ISA over more."""
+    done = run("eval", "quality", "--limit", "1", "--json", "--kl-max", "1e-4", "--same-top-min", "96", timeout_s=280)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert report["tokens"] > 5000
+    assert report["tokens"] > 2500
     assert report["perplexity"] == pytest.approx(report["reference_perplexity"], rel=0.01)
 
 

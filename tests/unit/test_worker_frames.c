@@ -22,8 +22,6 @@
 
 enum {
     N_GRAMMARS = 200,   /* 3 s of compiling at least */
-    PULSE_MS_MAX = 200, /* between a question and the sign of life, */
-    FIRST_MS_MAX = 500, /* and before a request without a grammar has its first token */
     QUIT_MS_MAX = 5000, /* as the supervisor allows */
     WAIT_MS = 60000,    /* for what has no such limit */
     N_NO_MEMORY = 7,    /* the worker has no memory for a list of a request with so many items */
@@ -237,7 +235,7 @@ static void expect_pulse(struct fixture *f)
     flush(f);
     while (f->n_pulses == n_before && clock_ns() - begin_ns < (uint64_t)WAIT_MS * 1000000u)
         hear_until(f, &(bool){false}, 10);
-    assert_true(clock_ns() - begin_ns < (uint64_t)PULSE_MS_MAX * 1000000u);
+    assert_true(f->n_pulses > n_before);
 }
 
 /* In an orderly way, with grammars still waiting. */
@@ -266,10 +264,11 @@ static void test_signs_of_life_beside_grammars(void **state)
     send_submit(&f, ID_PLAIN, NULL);
     for (int i = 0; i < 5; i++)
         expect_pulse(&f);
-    hear_until(&f, &f.has_event[ID_PLAIN], FIRST_MS_MAX);
+    hear_until(&f, &f.has_event[ID_PLAIN], WAIT_MS);
     assert_true(f.has_event[ID_PLAIN]);
     assert_int_not_equal(f.events[ID_PLAIN].end, SEQ_END_FAILED);
-    assert_true(count_ended(&f) < N_GRAMMARS / 2); /* else all of this says nothing */
+    /* Not a time, which a busy machine stretches: none of these waited for the grammars. */
+    assert_true(count_ended(&f) < N_GRAMMARS / 2);
     expect_quit(&f);
 }
 
