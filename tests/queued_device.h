@@ -25,6 +25,7 @@ static struct {
     struct queued_step {
         uint64_t ticket;
         int32_t tokens[QUEUED_SAMPLES_MAX], top_tokens[QUEUED_SAMPLES_MAX * TOP_LOGPROBS_MAX];
+        int32_t candidates[QUEUED_SAMPLES_MAX * DRAFT_CANDIDATES_MAX];
         float logprobs[QUEUED_SAMPLES_MAX], top_logprobs[QUEUED_SAMPLES_MAX * TOP_LOGPROBS_MAX];
     } steps[STEPS_QUEUED_MAX], *completed;
     void *batch;
@@ -95,6 +96,9 @@ static void queued_keep(struct queued_step *s, const struct sample_args *a, int 
         queued_fail("too many samples");
     memcpy(s->tokens, a->tokens.data, (size_t)n * sizeof *s->tokens);
     memcpy(s->logprobs, a->logprobs.data, (size_t)n * sizeof *s->logprobs);
+    if (a->candidates.data != NULL)
+        memcpy(s->candidates, a->candidates.data,
+               (size_t)n * DRAFT_CANDIDATES_MAX * sizeof *s->candidates);
     if (a->top_tokens.data == NULL)
         return;
     memcpy(s->top_tokens, a->top_tokens.data, n_top * sizeof *s->top_tokens);
@@ -147,6 +151,7 @@ static enum osp_status queued_sampled(struct backend *be, struct sampled *out)
                             .logprobs = queued.completed->logprobs,
                             .top_tokens = queued.completed->top_tokens,
                             .top_logprobs = queued.completed->top_logprobs,
+                            .candidates = queued.completed->candidates,
                             .begin_ns = 1000000 * queued.completed->ticket + 1,
                             .end_ns = 1000000 * queued.completed->ticket + 900000};
     return OSP_OK;

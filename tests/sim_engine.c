@@ -138,7 +138,7 @@ static void choose_drafts(struct osp_speculative *s, struct sched_limits *l)
     world.odds.is_ahead = world.odds.is_behind = mix(world.seed, 504) % 2 == 0;
     world.odds.is_async = world.odds.is_ahead && mix(world.seed, 505) % 4 > 0;
     s->method = OSP_DRAFTS_EAGLE3;
-    if (!world.odds.is_ahead && mix(world.seed, 506) % 4 > 0)
+    if (mix(world.seed, 506) % 4 > (world.odds.is_ahead ? 2 : 0))
         choose_tree(s);
 }
 

@@ -59,6 +59,7 @@ struct sampled {
     const float *logprobs; /* (R) each */
     const int32_t *top_tokens;
     const float *top_logprobs; /* (R, TOP_LOGPROBS_MAX) each, valid if a sample has n_top > 0 */
+    const int32_t *candidates; /* (R, DRAFT_CANDIDATES_MAX), valid if n_candidates > 0 */
     uint64_t begin_ns, end_ns;
     bool is_graph; /* the step was one launch, not one for each kernel */
 };
@@ -109,6 +110,14 @@ struct kv_move {
     int32_t from_page, from_slot, to_page, to_slot;
 };
 
+/* One after the other, each in all of these caches, which have equal shapes. */
+struct kv_moves {
+    const struct tensor *const *kv; /* (n_layers) */
+    int n_layers;
+    const struct kv_move *list; /* (n) */
+    int n;
+};
+
 /* A link from one device of this host to another, measured. */
 struct device_link {
     int32_t from, to;        /* numbers of the devices */
@@ -147,11 +156,10 @@ struct backend_ops {
     /* Within the device's memory. It takes effect before every later step and call; a failure may
      * be reported by one of these. */
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
-    /* Copies the keys and values of all heads from one slot of a layer's cache to another, bit for
-     * bit: of an accepted draft in a tree, to its position. Only between steps. NULL: the device
-     * does not have runs_trees. */
-    enum osp_status (*kv_move)(struct backend *be, const struct tensor *kv,
-                               const struct kv_move *move);
+    /* Copies the keys and values of all heads from slots of layers' caches to other slots, bit for
+     * bit: of accepted drafts in a tree, to their positions. It takes effect as copy() does. Only
+     * between steps. NULL: the device does not have runs_trees. */
+    enum osp_status (*kv_move)(struct backend *be, const struct kv_moves *moves);
     /* As copy(), of many rows at once (row_copies.h). Only for devices with runs_draft_heads. */
     enum osp_status (*copy_rows)(struct backend *be, const struct row_copies *copies);
     /* Places a weight in the layout that the device's kernels read. The host tensor outlives the

@@ -47,6 +47,7 @@ static struct batch layout(struct batch_counts c)
     b.offset_biases = place(&end_bytes, c.n_biases, sizeof(struct batch_bias));
     b.offset_masks = place(&end_bytes, c.n_mask_words, sizeof(uint32_t));
     b.offset_tree_masks = place(&end_bytes, b.n_tree_masks, sizeof(uint32_t));
+    b.offset_slots = b.offset_positions;
     b.offset_follows = place(&end_bytes, c.n_follows, sizeof(struct batch_follow));
     assert(end_bytes <= INT32_MAX); /* offsets are 32 bits wide */
     b.size_bytes = end_bytes;

@@ -109,6 +109,9 @@ struct batch {
     int32_t offset_masks;      /* uint32_t[n_mask_words] */
     int32_t n_tree_masks;      /* T, or 0: every row lives at its position */
     int32_t offset_tree_masks; /* uint32_t[n_tree_masks] */
+    /* int32_t[T]: the slots that keys and values of the rows are written to. Those are the
+     * positions; a device may lay out others in its copy of a batch with tree masks. */
+    int32_t offset_slots;
     /* Of a draft head: ids with the best scores that each sample gives (args.h), or 0. */
     int32_t n_candidates;
     uint64_t tokens_ticket;  /* of the last step whose samples tokens < 0 stand for */
@@ -156,6 +159,7 @@ static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t of
 #define BATCH_BIASES(b)     ((const struct batch_bias *)batch_at(b, (b)->offset_biases))
 #define BATCH_MASKS(b)      ((const uint32_t *)batch_at(b, (b)->offset_masks))
 #define BATCH_TREE_MASKS(b) ((const uint32_t *)batch_at(b, (b)->offset_tree_masks))
+#define BATCH_SLOTS(b)      ((const int32_t *)batch_at(b, (b)->offset_slots))
 #define BATCH_FOLLOWS(b)    ((const struct batch_follow *)batch_at(b, (b)->offset_follows))
 
 /* Whether penalties, biases or a mask change the logits. */

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/batch_check.h"
 #include "backend/plugin.h"
@@ -425,13 +426,20 @@ static bool is_slot(const struct tensor *kv, int32_t page, int32_t slot)
     return page >= 0 && page < kv->dim[0] && slot >= 0 && slot < PAGE_TOKENS;
 }
 
-static enum osp_status checked_kv_move(struct backend *be, const struct tensor *kv,
-                                       const struct kv_move *move)
+static enum osp_status checked_kv_move(struct backend *be, const struct kv_moves *moves)
 {
-    assert(checked(be)->ops->kv_move != NULL);
-    assert(is_slot(kv, move->from_page, move->from_slot));
-    assert(is_slot(kv, move->to_page, move->to_slot));
-    return checked(be)->ops->kv_move(checked(be)->be, kv, move);
+    assert(checked(be)->ops->kv_move != NULL && moves->n_layers > 0 && moves->n > 0);
+    for (int layer = 0; layer < moves->n_layers; layer++) {
+        const struct tensor *kv = moves->kv[layer];
+
+        assert(kv->dtype == moves->kv[0]->dtype);
+        assert(memcmp(kv->dim, moves->kv[0]->dim, sizeof kv->dim) == 0);
+    }
+    for (int i = 0; i < moves->n; i++) {
+        assert(is_slot(moves->kv[0], moves->list[i].from_page, moves->list[i].from_slot));
+        assert(is_slot(moves->kv[0], moves->list[i].to_page, moves->list[i].to_slot));
+    }
+    return checked(be)->ops->kv_move(checked(be)->be, moves);
 }
 
 static enum osp_status checked_copy_rows(struct backend *be, const struct row_copies *c)

@@ -9,7 +9,7 @@
 /* X(device, runs_in_worker, runs_draft_heads, runs_trees and shard_rule of backend_ops):
  * device_ops_<device>() gives its operations, or fails where it cannot run. */
 #define DEVICE_LIST(X)                                                                             \
-    X(cpu, false, true, true, SHARD_FOR_CPU) X(cuda, true, true, false, SHARD_FOR_GPU)
+    X(cpu, false, true, true, SHARD_FOR_CPU) X(cuda, true, true, true, SHARD_FOR_GPU)
 
 enum device {
 #define DEVICE_ENUM(device, in_worker, draft_heads, trees, rule) DEVICE_##device,

@@ -445,14 +445,22 @@ out:
 
 bool model_draft_runs_trees(const struct model *m)
 {
-    return m->ops->runs_trees && !model_draft_is_pipelined(m);
+    return m->ops->runs_trees;
 }
 
 enum osp_status model_draft_candidates(struct model *m, int n, int32_t *tokens)
 {
     const struct tensor *t = &m->draft.act.candidates;
+    const size_t size_bytes = (size_t)n * (size_t)t->dim[1] * sizeof *tokens;
+    struct sampled sampled;
+    enum osp_status st;
 
-    return m->ops->read(m->be, tokens, t->data, (size_t)n * (size_t)t->dim[1] * sizeof *tokens);
+    if (!model_draft_is_pipelined(m))
+        return m->ops->read(m->be, tokens, t->data, size_bytes);
+    TRY(m->ops->sampled(m->be, &sampled));
+    memcpy(tokens, sampled.candidates, size_bytes);
+out:
+    return st;
 }
 
 enum osp_status model_draft_logits(struct model *m, int n, float *logits)

@@ -81,10 +81,10 @@ CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
 /* Only between steps: copy a page of all layers of a group to another page, or to and from host
  * memory of model_page_bytes(). */
 CHECKED enum osp_status model_page_copy(struct model *m, enum page_group group, int from, int to);
-/* One slot of all layers of a group but a draft head's, which computes its own again. Only on a
- * device with runs_trees. */
+/* Slots of all layers of a group but a draft head's, which computes its own again, n moves one
+ * after the other. Only on a device with runs_trees. */
 CHECKED enum osp_status model_kv_move(struct model *m, enum page_group group,
-                                      const struct kv_move *move);
+                                      const struct kv_move *moves, int n);
 CHECKED enum osp_status model_page_read(struct model *m, enum page_group group, int page,
                                         char *host);
 CHECKED enum osp_status model_page_write(struct model *m, enum page_group group, int page,

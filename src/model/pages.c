@@ -1,5 +1,8 @@
 /* Copies whole pages of the KV cache between steps: to another page, or to and from host memory. */
+#include <stdlib.h>
+
 #include "backend/kv_page.h"
+#include "base/memory.h"
 #include "model/model.h"
 
 /* The bytes of one layer in a page. */
@@ -39,14 +42,19 @@ out:
     return st;
 }
 
-enum osp_status model_kv_move(struct model *m, enum page_group group, const struct kv_move *move)
+enum osp_status model_kv_move(struct model *m, enum page_group group, const struct kv_move *moves,
+                              int n)
 {
+    const struct tensor **kv = mem_new((size_t)m->n_layers * sizeof(const struct tensor *));
+    struct kv_moves all = {.kv = kv, .list = moves, .n = n};
     enum osp_status st = OSP_OK;
 
     for (int i = 0; i < m->n_layers; i++)
         if (m->layers[i].attn_qkv.group == group)
-            TRY(m->ops->kv_move(m->be, &m->layers[i].attn_qkv.kv, move));
-out:
+            kv[all.n_layers++] = &m->layers[i].attn_qkv.kv;
+    if (all.n_layers > 0)
+        st = m->ops->kv_move(m->be, &all);
+    free(kv);
     return st;
 }
 

@@ -54,6 +54,11 @@ void head_see(int row, uint64_t token_hash)
     step_taps[row] = token_hash;
 }
 
+const int32_t *head_candidates(void)
+{
+    return candidates[0];
+}
+
 bool head_ran(uint64_t ticket)
 {
     return ticket >= FIRST_TICKET;
@@ -362,7 +367,7 @@ static void check_pass(const struct pass *p)
     CHECK(b->n_samples <= b->n_seqs || is_tree);
     CHECK(p->kind != DRAFT_AGAIN ||
           (b->n_rows == b->n_samples && (b->n_rows == b->n_seqs || is_tree)));
-    CHECK(!is_tree || (p->kind == DRAFT_AGAIN && !world.odds.is_ahead && b->n_follows == 0));
+    CHECK(!is_tree || (p->kind == DRAFT_AGAIN && b->n_follows == 0));
 }
 
 enum osp_status head_run(const struct batch *b, const struct compiled *program, uint64_t *ticket)

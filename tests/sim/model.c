@@ -401,8 +401,11 @@ static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
 static enum osp_status sim_sampled(struct backend *be, struct sampled *out)
 {
     (void)be;
-    *out = (struct sampled){
-        .tokens = waited_tokens, .logprobs = logprobs, .begin_ns = launched_ns, .end_ns = ended_ns};
+    *out = (struct sampled){.tokens = waited_tokens,
+                            .logprobs = logprobs,
+                            .candidates = head_candidates(),
+                            .begin_ns = launched_ns,
+                            .end_ns = ended_ns};
     return OSP_OK;
 }
 
@@ -423,16 +426,19 @@ static enum osp_status sim_copy(struct backend *be, void *to, const void *from, 
     return OSP_OK;
 }
 
-static enum osp_status sim_kv_move(struct backend *be, const struct tensor *kv,
-                                   const struct kv_move *m)
+static enum osp_status sim_kv_move(struct backend *be, const struct kv_moves *moves)
 {
-    const int g = kv->data == memory[GROUP_WINDOW];
+    const int g = moves->kv[0]->data == memory[GROUP_WINDOW];
 
     (void)be;
-    CHECK(!world.is_in_flight);
-    ((uint64_t *)(void *)(memory[g] + m->to_page * kv_page_bytes(DTYPE_F32, 1, 1)))[m->to_slot] =
-        stamp_now(g, m->from_page, m->from_slot);
-    totals.n_slots_moved++;
+    CHECK(!world.is_in_flight && moves->n_layers == 1);
+    for (int i = 0; i < moves->n; i++) {
+        const struct kv_move *m = &moves->list[i];
+
+        ((uint64_t *)(void *)(memory[g] + m->to_page * kv_page_bytes(DTYPE_F32, 1, 1)))[m->to_slot] =
+            stamp_now(g, m->from_page, m->from_slot);
+        totals.n_slots_moved++;
+    }
     return OSP_OK;
 }
 

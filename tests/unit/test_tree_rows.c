@@ -150,7 +150,7 @@ static void accept(struct model *m, const struct tree *t, int last, int slot, in
                 page_of(m, g, slot, from / PAGE_TOKENS), from % PAGE_TOKENS,
                 page_of(m, g, slot, position / PAGE_TOKENS), position % PAGE_TOKENS};
 
-            must(model_kv_move(m, (enum page_group)g, &move));
+            must(model_kv_move(m, (enum page_group)g, &move, 1));
         }
     }
 }

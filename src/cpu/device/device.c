@@ -61,14 +61,20 @@ static enum osp_status cpu_move(struct backend *be, void *dst, const void *src, 
     return OSP_OK;
 }
 
-static enum osp_status cpu_kv_move(struct backend *be, const struct tensor *kv,
-                                   const struct kv_move *move)
+static void move_slot(const struct tensor *kv, const struct kv_move *move)
 {
-    (void)be;
     for (int which = 0; which < 2; which++)
         for (int64_t head = 0; head < kv->dim[2]; head++)
             kv_copy_slot(kv, which, kv_side(kv, move->to_page, which, head), move->to_slot,
                          kv_side(kv, move->from_page, which, head), move->from_slot);
+}
+
+static enum osp_status cpu_kv_move(struct backend *be, const struct kv_moves *moves)
+{
+    (void)be;
+    for (int i = 0; i < moves->n; i++)
+        for (int layer = 0; layer < moves->n_layers; layer++)
+            move_slot(moves->kv[layer], &moves->list[i]);
     return OSP_OK;
 }
 

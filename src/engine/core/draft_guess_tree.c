@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "engine/core/draft_model_internal.h"
 
@@ -55,17 +54,6 @@ static void take_children(struct growing *g, int parent, const int32_t *candidat
     for (int i = parent + 1; i < s->n; i++)
         if (s->parents[i] == parent)
             g->tokens[i] = candidates[s->ranks[i]];
-}
-
-static enum osp_status read_candidates(struct draft_model *d, uint64_t ticket, int n)
-{
-    enum osp_status st;
-
-    assert(n <= d->n_samples_max);
-    TRY(model_draft_tokens(d->model, ticket, 0, NULL));
-    TRY(model_draft_candidates(d->model, n, d->candidates));
-out:
-    return st;
 }
 
 /* ---- a level ---- */
@@ -168,8 +156,7 @@ static enum osp_status run_level(struct draft_model *d, struct growing *list, in
         fill_request(&l, &list[i]);
     TRY(place_states(d, l.from, l.n_rows));
     TRY(model_draft_again(d->model, l.batch, &ticket));
-    TRY(read_candidates(d, ticket, l.n_rows));
-    draft_count_pass(d, depth, l.n_rows, clock_ns());
+    TRY(draft_read_candidates(d, ticket, l.n_rows, depth));
     for (int i = 0; i < n; i++)
         for (int node = 0; node < list[i].request->shape->n; node++)
             if (list[i].masks[node] != 0 &&
@@ -190,8 +177,7 @@ static enum osp_status run_first_level(struct draft_model *d, struct draft_reque
     enum osp_status st;
 
     TRY(draft_start_first(d, at, n, &ticket));
-    TRY(read_candidates(d, ticket, n));
-    draft_count_pass(d, 0, d->n_first_rows, clock_ns());
+    TRY(draft_read_candidates(d, ticket, n, 0));
     for (int i = 0; i < n; i++) {
         list[i] = (struct growing){.request = at[i], .first_sample = i};
         memset(list[i].tokens, -1, sizeof list[i].tokens);

@@ -598,7 +598,8 @@ int draft_model_first_rows(const struct draft_progress *p)
     return p->first_kept + p->n_kept - first_to_store(p);
 }
 
-void draft_count_pass(struct draft_model *d, int depth, int n_rows, uint64_t end_ns)
+/* A pass over n_rows rows has ended at end_ns. */
+static void add_pass_time(struct draft_model *d, int depth, int n_rows, uint64_t end_ns)
 {
     const uint64_t ns = end_ns > d->chain_end_ns ? end_ns - d->chain_end_ns : 0;
 
@@ -673,22 +674,43 @@ out:
     return st;
 }
 
-/* Waits for a pass, and gets its first n guesses. */
-static enum osp_status read_pass(struct draft_model *d, int n, int depth, uint64_t ticket)
+/* Counts a pass that was waited for, which has `depth` others before it. */
+static enum osp_status count_pass(struct draft_model *d, int depth, int n_rows)
 {
-    const int n_rows = depth == 0 ? d->n_first_rows : n;
     struct sampled s;
     enum osp_status st;
 
-    TRY(model_draft_tokens(d->model, ticket, n, d->tokens));
     if (!d->is_pipelined) {
-        draft_count_pass(d, depth, n_rows, clock_ns());
+        add_pass_time(d, depth, n_rows, clock_ns());
         return OSP_OK;
     }
     TRY(model_sampled(d->model, &s));
     d->chain_end_ns = depth == 0 ? s.begin_ns : d->chain_end_ns;
-    draft_count_pass(d, depth, n_rows, s.end_ns);
+    add_pass_time(d, depth, n_rows, s.end_ns);
     d->device_ns += s.end_ns - s.begin_ns;
+out:
+    return st;
+}
+
+enum osp_status draft_read_candidates(struct draft_model *d, uint64_t ticket, int n, int depth)
+{
+    enum osp_status st;
+
+    assert(n <= d->n_samples_max);
+    TRY(model_draft_tokens(d->model, ticket, 0, NULL));
+    TRY(model_draft_candidates(d->model, n, d->candidates));
+    TRY(count_pass(d, depth, depth == 0 ? d->n_first_rows : n));
+out:
+    return st;
+}
+
+/* Waits for a pass, and gets its first n guesses. */
+static enum osp_status read_pass(struct draft_model *d, int n, int depth, uint64_t ticket)
+{
+    enum osp_status st;
+
+    TRY(model_draft_tokens(d->model, ticket, n, d->tokens));
+    TRY(count_pass(d, depth, depth == 0 ? d->n_first_rows : n));
 out:
     return st;
 }
@@ -780,7 +802,6 @@ static enum osp_status guess_some_trees(struct draft_model *d, struct draft_requ
     struct draft_request **at = mem_new((size_t)n * sizeof(struct draft_request *));
     enum osp_status st;
 
-    assert(!d->is_pipelined); /* passes of trees need the guesses of those before */
     assert(d->chain.n_read == d->chain.n_passes);
     for (int i = 0; i < n; i++) {
         at[i] = &list[i];

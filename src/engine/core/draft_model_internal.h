@@ -72,8 +72,10 @@ struct batch_sample draft_sample_of(const struct seq *q, int row, int position);
 CHECKED enum osp_status draft_start_first(struct draft_model *d, struct draft_request *const *at,
                                           int n, uint64_t *ticket);
 
-/* A pass over n_rows rows was read, which has `depth` others before it. It has ended at end_ns. */
-void draft_count_pass(struct draft_model *d, int depth, int n_rows, uint64_t end_ns);
+/* Waits for a pass of trees, which has `depth` others before it, and gets the candidates of its n
+ * samples: d->candidates. */
+CHECKED enum osp_status draft_read_candidates(struct draft_model *d, uint64_t ticket, int n,
+                                              int depth);
 
 /* Guesses the trees of these requests, level by level: at[i]->shape. */
 CHECKED enum osp_status draft_guess_trees(struct draft_model *d, struct draft_request *const *at,

@@ -32,6 +32,13 @@ static void make_chain(struct request_drafts *d)
 
 /* ---- life cycle ---- */
 
+bool drafts_are_trees(const struct osp_speculative *o, const struct model *model)
+{
+    const struct draft_shape tree = draft_shape_of(o->tree_parents, o->n_tree);
+
+    return o->n_tree > 0 && model_draft_runs_trees(model) && !draft_is_chain(tree.parents, tree.n);
+}
+
 /* A device without tree attention gets chains that are as long as the tree is deep. */
 static void init_tree(struct engine_drafts *d, const struct model *model)
 {
@@ -41,7 +48,7 @@ static void init_tree(struct engine_drafts *d, const struct model *model)
 
     if (o->n_tree == 0)
         return;
-    if (!model_draft_runs_trees(model) || draft_is_chain(tree.parents, tree.n)) {
+    if (!drafts_are_trees(o, model)) {
         o->tokens_max = draft_shape_levels(&tree);
         o->tokens_min = min_int(o->tokens_min, o->tokens_max);
         if (!draft_is_chain(tree.parents, tree.n))
@@ -625,9 +632,8 @@ enum osp_status drafts_guess_behind(struct osp_engine *e)
     struct engine_drafts *d = &e->drafts;
     enum osp_status st = OSP_OK;
 
-    if (d->model == NULL || e->depth != DEPTH_QUEUED || !may_guess_behind(e, plan))
-        return OSP_OK;
-    assert(d->tree.n == 0); /* a device that queues steps gets chains */
+    if (d->model == NULL || e->depth != DEPTH_QUEUED || d->tree.n > 0 || !may_guess_behind(e, plan))
+        return OSP_OK; /* levels of a tree wait for the guesses of those before */
     TRY(drafts_receive(e)); /* those that the step verifies */
     choose_behind(e, plan);
     if (d->n_requests == 0)

@@ -1,5 +1,6 @@
 #include "engine/core/rank_pages.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +13,7 @@ enum osp_status page_move_run(struct model *m, const struct page_move *move, cha
         return model_page_read(m, move->group, move->from, host + (size_t)move->to * page_bytes);
     if (move->kind == MOVE_SWAP_IN)
         return model_page_write(m, move->group, move->to, host + (size_t)move->from * page_bytes);
-    if (move->kind == MOVE_SLOT)
-        return model_kv_move(
-            m, move->group,
-            &(struct kv_move){move->from, move->from_slot, move->to, move->to_slot});
+    assert(move->kind == MOVE_COPY);
     return model_page_copy(m, move->group, move->from, move->to);
 }
 

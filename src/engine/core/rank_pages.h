@@ -19,7 +19,7 @@ CHECKED enum osp_status rank_pages_move(struct rank_pages *p, const struct osp_m
                                         const void *data, size_t n_bytes);
 void rank_pages_release(struct rank_pages *p); /* accepts a zeroed one */
 
-/* A move with this host memory, also on rank 0. */
+/* A move with this host memory, also on rank 0, but no MOVE_SLOT: ranks have no trees of drafts. */
 CHECKED enum osp_status page_move_run(struct model *m, const struct page_move *move, char *host,
                                       size_t page_bytes);
 

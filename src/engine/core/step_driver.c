@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "engine/core/rank_pages.h"
 
+enum { SLOT_MOVES_AT_ONCE = 64 };
+
 /* ---- launch ---- */
 
 static enum osp_status move_page(struct osp_engine *e, const struct page_move *move)
@@ -21,12 +23,49 @@ out:
     return st;
 }
 
+/* Moves of slots at the start of a list, of n moves, in both groups of pages. */
+static int n_slot_moves(const struct page_move *list, int n)
+{
+    int n_slots = 0;
+
+    while (n_slots < n && n_slots < SLOT_MOVES_AT_ONCE && list[n_slots].kind == MOVE_SLOT)
+        n_slots++;
+    return n_slots;
+}
+
+/* Accepted drafts of trees go to their positions: all moves of a group in one call of the device. A
+ * move of one group does not depend on those of the other. */
+static enum osp_status move_slots(struct osp_engine *e, const struct page_move *list, int n)
+{
+    struct kv_move moves[SLOT_MOVES_AT_ONCE];
+    enum osp_status st = OSP_OK;
+
+    assert(e->model->ranks == NULL); /* ranks have no draft head, and so no trees */
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        int n_moves = 0;
+
+        for (int i = 0; i < n; i++)
+            if ((int)list[i].group == g)
+                moves[n_moves++] = (struct kv_move){list[i].from, list[i].from_slot, list[i].to,
+                                                    list[i].to_slot};
+        if (n_moves > 0)
+            TRY(model_kv_move(e->model->model, (enum page_group)g, moves, n_moves));
+    }
+out:
+    return st;
+}
+
 static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *plan)
 {
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < plan->n_moves; i++)
-        TRY(move_page(e, &plan->moves[i]));
+    for (int i = 0, n_slots; i < plan->n_moves; i += n_slots > 0 ? n_slots : 1) {
+        n_slots = n_slot_moves(&plan->moves[i], plan->n_moves - i);
+        if (n_slots > 0)
+            TRY(move_slots(e, &plan->moves[i], n_slots));
+        else
+            TRY(move_page(e, &plan->moves[i]));
+    }
     sched_moves_done(e->sched);
 out:
     return st;
