@@ -282,7 +282,8 @@ static enum osp_status reserve(const struct builder *b)
                                   .n_samples = opt->n_samples_max,
                                   .n_seen = opt->edits.n_seen,
                                   .n_biases = opt->edits.n_biases,
-                                  .n_mask_words = opt->edits.n_mask_words};
+                                  .n_mask_words = opt->edits.n_mask_words,
+                                  .has_trees = draft_files_is_open(&b->m->draft.source)};
     int n_all = 0;
     struct step_shape shape;
 

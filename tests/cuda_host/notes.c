@@ -57,6 +57,7 @@ static const struct {
     const char *kernel, *unused;
 } carried[] = {
     {"attn_kernel<", " att "}, /* with partials, which merge_kernel merges */
+    {"attn_kernel_tree<", " att "},
     {"merge_kernel", " q kv "},
     {"rope_cache", " y wqkv[0] wqkv[1] wqkv[2] bqkv[0] bqkv[1] bqkv[2] "},
     {"decode_gemm_kernel<", " kv_rows "}, /* with the epilogue that stores keys and values */
@@ -80,10 +81,12 @@ static const struct {
      " w_up w_down b_up b_down h x y ids gates parts router_logits rounded "},
     {"combine_partials", " w_up w_down b_up b_down h y ids gates units router_logits rounded "},
     {"combine", " w_up w_down b_up b_down y ids units "},
-    {"survey<", " tokens logprobs top_tokens top_logprobs tops bins ids "},
-    {"weigh<", " tokens logprobs top_tokens top_logprobs tops bins ids "},
-    {"collect", " tokens logprobs top_tokens top_logprobs tops ids "},
-    {"sample<", " top_tokens top_logprobs tops bins "},
+    {"survey<", " tokens logprobs top_tokens top_logprobs tops bins ids candidates "},
+    {"weigh<", " tokens logprobs top_tokens top_logprobs tops bins ids candidates "},
+    {"collect", " tokens logprobs top_tokens top_logprobs tops ids candidates "},
+    {"sample<", " top_tokens top_logprobs tops bins candidates "},
+    {"candidates_of_chunk", " logprobs top_tokens top_logprobs bins candidates "},
+    {"candidates_of_row", " logprobs top_tokens top_logprobs logits chunks bins "},
 };
 
 static bool is_carried(const char *kernel, const char *name)

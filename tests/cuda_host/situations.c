@@ -101,7 +101,9 @@ static struct situation random_situation(uint32_t *state)
                  .n_context = (int)next_random(state, next_random(state, 2) ? 20000 : 200),
                  .n_context_first = (int)next_random(state, 2) * 20000,
                  .samples = (enum samples)next_random(state, 4),
-                 .has_special = next_random(state, 4) == 0}};
+                 .has_special = next_random(state, 4) == 0,
+                 .has_trees = next_random(state, 4) == 0,
+                 .has_candidates = next_random(state, 4) == 0}};
 
     if (at.step.n_decode + at.step.n_prefill == 0)
         at.step.n_decode = 1;
@@ -115,9 +117,11 @@ const char *situation_text(const struct situation *at)
     static char text[160];
 
     (void)snprintf(text, sizeof(text),
-                   "%s native %d: %d decode, %d each, %d prefill, context %d, samples %d",
+                   "%s native %d: %d decode, %d each, %d prefill, context %d, samples %d, trees %d, "
+                   "candidates %d",
                    gpu_names[at->gpu], at->is_native, at->step.n_decode, at->step.n_each,
-                   at->step.n_prefill, at->step.n_context, (int)at->step.samples);
+                   at->step.n_prefill, at->step.n_context, (int)at->step.samples, at->step.has_trees,
+                   at->step.has_candidates);
     return text;
 }
 

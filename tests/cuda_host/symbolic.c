@@ -268,6 +268,7 @@ static void make_draft_ends(struct symbolic *s, const struct symbolic_spec *spec
                                             .logprobs = a->logprobs,
                                             .logits = a->logits,
                                             .n_valid = DRAFT_VOCAB,
+                                            .candidates = a->candidates,
                                             .ids = vector(s, DTYPE_I32, DRAFT_VOCAB)};
 }
 
@@ -415,7 +416,8 @@ struct batch *symbolic_batch(const struct step_spec *spec)
                      : spec->samples == SAMPLES_NO
                          ? 0
                          : spec->n_decode + (has_prefill && spec->samples != SAMPLES_DECODE),
-        .n_pages = 8 * (spec->n_decode + 1)};
+        .n_pages = 8 * (spec->n_decode + 1),
+        .has_trees = spec->has_trees};
     void *memory = calloc(1, (size_t)batch_bytes(n));
     struct batch *b;
 
@@ -424,5 +426,8 @@ struct batch *symbolic_batch(const struct step_spec *spec)
     b = batch_init(memory, n);
     fill_rows(b, spec);
     fill_samples(b, spec);
+    for (int row = 0; row < b->n_tree_masks; row++)
+        ((uint32_t *)(uintptr_t)BATCH_TREE_MASKS(b))[row] = 1; /* lists do not depend on them */
+    b->n_candidates = spec->has_candidates ? 4 : 0;
     return b;
 }

@@ -65,6 +65,7 @@ struct step_spec {
     int n_context_first;     /* of the first row, unless 0 */
     enum samples samples;
     bool has_special; /* the first sample wants the likeliest tokens */
+    bool has_trees, has_candidates;
 };
 
 /* The caller frees it with free(). */

@@ -16,6 +16,7 @@
 
 #include "backend/kv_page.h"
 #include "cuda/attention/attn_needed.cuh"
+#include "cuda/attention/attn_tree.h"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
@@ -34,6 +35,7 @@ struct block {
     int row, kv_head, first_head, n_heads;
     int first, end;       /* visible keys */
     const int32_t *pages; /* page of position p: pages[p / P] */
+    struct attn_path path;
 };
 
 /* In shared memory. */
@@ -170,6 +172,53 @@ static __device__ void softmax_split(struct shared *s, const float scores[ATTN_H
     __syncthreads();
 }
 
+/* The word of column d that has the value of a position, and which of its elements that is. */
+template <int DTYPE>
+static __device__ uint32_t word_of_path(const struct attn_args &a, const struct block &k,
+                                        int position, int d, int *part)
+{
+    enum { N = words<DTYPE>::N };
+    const int at = attn_path_slot(&k.path, position), slot = at % PAGE_TOKENS;
+
+    *part = slot % N;
+    return ((const uint32_t *)kv_side(&a.kv, k.pages[at / PAGE_TOKENS], 1,
+                                      k.kv_head))[kv_word(N, a.kv.dim[4], 1, slot, d)];
+}
+
+static __device__ float scale_of_path(const struct attn_args &a, const struct block &k,
+                                      int position)
+{
+    const int at = attn_path_slot(&k.path, position);
+    const float *scales =
+        kv_scales(&a.kv, kv_side(&a.kv, k.pages[at / PAGE_TOKENS], 1, k.kv_head));
+
+    return scales == NULL ? 1.0f : scales[at % PAGE_TOKENS];
+}
+
+/* sum_values() of a page in which keys of the row's path live in other slots. */
+template <int DTYPE>
+static __device__ void sum_path_values(float acc[ATTN_HEADS], const struct attn_args &a,
+                                       const struct shared *s, const struct block &k, int page,
+                                       int first, int end, int share, int d)
+{
+    enum { N = words<DTYPE>::N };
+
+    for (int slot = first / N * N; slot < (end + N - 1) / N * N; slot++) {
+        const int position = page * PAGE_TOKENS + slot;
+        float value = 0.0f;
+
+        if (slot >= first && slot < end) {
+            int part;
+            const uint32_t word = word_of_path<DTYPE>(a, k, position, d, &part);
+
+            value = words<DTYPE>::at(word, part) * scale_of_path(a, k, position);
+        }
+#pragma unroll
+        for (int h = 0; h < ATTN_HEADS; h++)
+            acc[h] = __fmaf_rn(s->weights[h][share * PAGE_TOKENS + slot], value, acc[h]);
+    }
+}
+
 /* Weighted sum of column d over the slots [first, end) of a page. */
 template <int DTYPE>
 static __device__ void sum_values(float acc[ATTN_HEADS], const struct attn_args &a,
@@ -229,7 +278,7 @@ static __device__ struct state begin_state(float sink)
 
 /* Computes columns [d0, d0 + COLUMNS) of the split's sums. Returns this thread's outputs, (head,
  * column) at threadIdx.x + i * THREADS. */
-template <int DTYPE>
+template <int DTYPE, bool IS_TREE>
 static __device__ void split_columns(float out[OUTPUTS], const struct attn_args &a,
                                      const struct block &k, struct shared *s, int split, int d0)
 {
@@ -239,7 +288,9 @@ static __device__ void split_columns(float out[OUTPUTS], const struct attn_args 
     const int end = k.end - start < PAGE_TOKENS ? k.end - start : (int)PAGE_TOKENS;
     float acc[ATTN_HEADS] = {};
 
-    if (first < end && d < a.kv.dim[4])
+    if (IS_TREE && first < end && d < a.kv.dim[4] && attn_path_moves(&k.path, start, PAGE_TOKENS))
+        sum_path_values<DTYPE>(acc, a, s, k, page, first, end, share, d);
+    else if (first < end && d < a.kv.dim[4])
         sum_values<DTYPE>(acc, a, s, kv_side(&a.kv, k.pages[page], 1, k.kv_head), first, end, share,
                           d);
     __syncthreads();
@@ -266,23 +317,24 @@ static __device__ float *part_of(const struct attn_launch &l, int row, int index
     return l.partials + i * attn_partial_floats(&l.args);
 }
 
-template <int DTYPE>
+template <int DTYPE, bool IS_TREE>
 static __device__ void run_split(const struct attn_launch &l, const struct block &k,
                                  struct shared *s, int split, float *part)
 {
     const struct attn_args &a = l.args;
     const int key = split * ATTN_PLAIN_SPLIT_TOKENS + threadIdx.x, D = (int)a.kv.dim[4];
     const bool is_visible = key >= k.first && key < k.end;
+    const int slot = IS_TREE ? attn_path_slot(&k.path, key) : key;
     float scores[ATTN_HEADS];
 
     if (is_visible)
-        qk_score<DTYPE>(scores, a, s, kv_side(&a.kv, k.pages[key / PAGE_TOKENS], 0, k.kv_head),
-                        key % PAGE_TOKENS);
+        qk_score<DTYPE>(scores, a, s, kv_side(&a.kv, k.pages[slot / PAGE_TOKENS], 0, k.kv_head),
+                        slot % PAGE_TOKENS);
     softmax_split(s, scores, is_visible);
     for (int d0 = 0; d0 < D; d0 += COLUMNS) {
         float out[OUTPUTS];
 
-        split_columns<DTYPE>(out, a, k, s, split, d0);
+        split_columns<DTYPE, IS_TREE>(out, a, k, s, split, d0);
 #pragma unroll
         for (int i = 0; i < OUTPUTS; i++) {
             const int at = threadIdx.x + i * THREADS, h = at / COLUMNS, d = d0 + at % COLUMNS;
@@ -355,6 +407,29 @@ static __device__ bool is_row(const struct attn_launch &l, int row)
     return row < l.batch->n_rows && is_needed(l, row, 1);
 }
 
+template <int DTYPE, bool IS_TREE>
+static __device__ __forceinline__ void run_block(const struct attn_launch &l, struct shared *s)
+{
+    struct block k = block_of(l.args, l.batch, l.first_row + blockIdx.z, blockIdx.y);
+    const int D = (int)l.args.kv.dim[4], end = (k.end - 1) / ATTN_PLAIN_SPLIT_TOKENS + 1;
+    const int first = k.first / ATTN_PLAIN_SPLIT_TOKENS;
+
+    if (l.partials != NULL && first + (int)blockIdx.x >= end)
+        return;
+    if (IS_TREE)
+        k.path = attn_path_of(k.end - 1, BATCH_TREE_MASKS(l.batch)[k.row]);
+    begin(l.args, k, s);
+    if (l.partials != NULL) {
+        run_split<DTYPE, IS_TREE>(l, k, s, first + blockIdx.x,
+                         part_of(l, blockIdx.z, blockIdx.y, blockIdx.x));
+        return;
+    }
+    for (int split = first; split < end; split++)
+        run_split<DTYPE, IS_TREE>(l, k, s, split, NULL);
+    for (int i = threadIdx.x; i < ATTN_HEADS * D; i += THREADS)
+        finish(l.args, k, i / D, i % D, s->total[i / D][i % D], s->denominator[i / D]);
+}
+
 /* Grid: splits (1 if a block processes all of them), blocks per row, rows. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(THREADS)
@@ -362,24 +437,19 @@ static __global__ void __launch_bounds__(THREADS)
 {
     __shared__ struct shared s;
 
-    if (!is_row(l, l.first_row + (int)blockIdx.z))
-        return;
-    const struct block k = block_of(l.args, l.batch, l.first_row + blockIdx.z, blockIdx.y);
-    const int D = (int)l.args.kv.dim[4], end = (k.end - 1) / ATTN_PLAIN_SPLIT_TOKENS + 1;
-    const int first = k.first / ATTN_PLAIN_SPLIT_TOKENS;
+    if (is_row(l, l.first_row + (int)blockIdx.z))
+        run_block<DTYPE, false>(l, &s);
+}
 
-    if (l.partials != NULL && first + (int)blockIdx.x >= end)
-        return;
-    begin(l.args, k, &s);
-    if (l.partials != NULL) {
-        run_split<DTYPE>(l, k, &s, first + blockIdx.x,
-                         part_of(l, blockIdx.z, blockIdx.y, blockIdx.x));
-        return;
-    }
-    for (int split = first; split < end; split++)
-        run_split<DTYPE>(l, k, &s, split, NULL);
-    for (int i = threadIdx.x; i < ATTN_HEADS * D; i += THREADS)
-        finish(l.args, k, i / D, i % D, s.total[i / D][i % D], s.denominator[i / D]);
+/* The same for a batch with tree masks. */
+template <int DTYPE>
+static __global__ void __launch_bounds__(THREADS)
+    attn_kernel_tree(const __grid_constant__ struct attn_launch l)
+{
+    __shared__ struct shared s;
+
+    if (is_row(l, l.first_row + (int)blockIdx.z))
+        run_block<DTYPE, true>(l, &s);
 }
 
 /* Merges the split-K partials of a row. Grid: blocks per row, rows. */
@@ -409,23 +479,38 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
+template <int DTYPE, bool IS_TREE>
+static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
     const unsigned n_blocks = (unsigned)attn_row_blocks(&l->args);
     const unsigned n_splits = l->partials == NULL ? 1 : (unsigned)l->n_splits;
+    const dim3 grid(n_splits, n_blocks, (unsigned)l->n_rows);
 
-    add_kernel<attn_kernel<DTYPE>>(list, dim3(n_splits, n_blocks, (unsigned)l->n_rows), THREADS, 0,
-                                   *l);
+    if (IS_TREE)
+        add_kernel<attn_kernel_tree<DTYPE>>(list, grid, THREADS, 0, *l);
+    else
+        add_kernel<attn_kernel<DTYPE>>(list, grid, THREADS, 0, *l);
     if (l->partials != NULL)
         add_kernel<merge_kernel>(list, dim3(n_blocks, (unsigned)l->n_rows), THREADS, 0, *l);
 }
 
-void launch_attn_plain(struct launch_list *list, const struct attn_launch *l)
+template <bool IS_TREE>
+static void launch_rows(struct launch_list *list, const struct attn_launch *l)
 {
     if (l->args.kv.dtype == DTYPE_F8)
-        launch_dtype<DTYPE_F8>(list, l);
+        launch_dtype<DTYPE_F8, IS_TREE>(list, l);
     else if (l->args.kv.dtype == DTYPE_BF16)
-        launch_dtype<DTYPE_BF16>(list, l);
+        launch_dtype<DTYPE_BF16, IS_TREE>(list, l);
     else
-        launch_dtype<DTYPE_F32>(list, l);
+        launch_dtype<DTYPE_F32, IS_TREE>(list, l);
+}
+
+void launch_attn_plain(struct launch_list *list, const struct attn_launch *l)
+{
+    launch_rows<false>(list, l);
+}
+
+void launch_attn_plain_tree(struct launch_list *list, const struct attn_launch *l)
+{
+    launch_rows<true>(list, l);
 }

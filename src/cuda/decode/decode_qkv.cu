@@ -76,7 +76,7 @@ static __device__ __forceinline__ struct pair pair_of(const struct decode_qkv &p
         pair.high = row + HALF;
         return pair;
     }
-    const int position = BATCH_POSITIONS(p.batch)[token], slot = position % PAGE_TOKENS;
+    const int position = BATCH_SLOTS(p.batch)[token], slot = position % PAGE_TOKENS;
     const struct batch_seq *seq = &BATCH_SEQS(p.batch)[BATCH_ROW_SEQ(p.batch)[token]];
     const int page = BATCH_PAGES(
         p.batch)[seq->table[p.group] + position / PAGE_TOKENS - seq->first_page[p.group]];

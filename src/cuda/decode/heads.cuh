@@ -16,7 +16,7 @@ struct slot_of_token {
 static __device__ __forceinline__ struct slot_of_token slot_of(const struct decode_heads &h,
                                                                int token)
 {
-    const int position = BATCH_POSITIONS(h.batch)[token];
+    const int position = BATCH_SLOTS(h.batch)[token];
     const struct batch_seq *seq = &BATCH_SEQS(h.batch)[BATCH_ROW_SEQ(h.batch)[token]];
 
     return slot_of_token{

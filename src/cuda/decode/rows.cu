@@ -244,7 +244,7 @@ static __global__ void rope_cache(const __grid_constant__ struct attn_qkv_args a
     if ((int)blockIdx.x >= batch->n_rows)
         return;
     const int row = blockIdx.x, D = (int)a.kv.dim[4], n_kv = (int)a.kv.dim[2];
-    const int n_q = (int)(a.q.dim[1] / D), position = BATCH_POSITIONS(batch)[row];
+    const int n_q = (int)(a.q.dim[1] / D), position = BATCH_SLOTS(batch)[row];
     const struct batch_seq *seq = &BATCH_SEQS(batch)[BATCH_ROW_SEQ(batch)[row]];
     const int32_t page =
         BATCH_PAGES(batch)[seq->table[a.group] + position / PAGE_TOKENS - seq->first_page[a.group]];

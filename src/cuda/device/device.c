@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "cuda/device/copy_rows.h"
+#include "cuda/device/kv_move.h"
 #include "cuda/device/gpu.h"
 
 enum osp_status gpu_check(cudaError_t error, const char *what)
@@ -77,6 +78,12 @@ static enum osp_status cuda_copy_rows(struct backend *be, const struct row_copie
 {
     launch_copy_rows(gpu_select(be)->stream, copies);
     return gpu_check(cudaGetLastError(), "copying rows on the device");
+}
+
+static enum osp_status cuda_kv_move(struct backend *be, const struct kv_moves *moves)
+{
+    launch_kv_moves(gpu_select(be)->stream, moves);
+    return gpu_check(cudaGetLastError(), "moving keys and values of accepted drafts");
 }
 
 static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const struct tensor *host)
@@ -390,6 +397,7 @@ const struct backend_ops gpu_ops = {.name = "cuda",
                                     .write = cuda_write,
                                     .read = cuda_read,
                                     .copy = cuda_copy,
+                                    .kv_move = cuda_kv_move,
                                     .copy_rows = cuda_copy_rows,
                                     .pack = cuda_pack,
                                     .fill_random = cuda_fill_random,

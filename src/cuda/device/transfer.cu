@@ -93,6 +93,10 @@ static __global__ void __launch_bounds__(THREADS)
     copy_list(l.args.tokens, l.results->lists, l.n_samples);
     copy_list(l.args.tokens, l.sampled, l.n_samples);
     copy_list(l.args.logprobs, l.results->lists + l.n_samples_max, l.n_samples);
+    if (l.has_candidates)
+        copy_list(l.args.candidates,
+                  l.results->lists + (2 + 2 * TOP_LOGPROBS_MAX) * (int64_t)l.n_samples_max,
+                  l.n_samples * DRAFT_CANDIDATES_MAX);
     if (!l.has_top)
         return;
     copy_list(l.args.top_tokens, l.results->lists + 2 * l.n_samples_max,

@@ -51,8 +51,8 @@ void launch_generate(cudaStream_t stream, void *out, const struct random_fill *v
 /* The results that a step writes to host memory. */
 struct step_results {
     uint64_t begin_ns, end_ns, n_experts_read;
-    /* (R) tokens, (R) logprobs, (R, TOP_LOGPROBS_MAX) ids and logprobs of the most likely tokens; R
-     * is the most rows that a batch can sample */
+    /* (R) tokens, (R) logprobs, (R, TOP_LOGPROBS_MAX) ids and logprobs of the most likely tokens,
+     * (R, DRAFT_CANDIDATES_MAX) candidates; R is the most rows that a batch can sample */
     int32_t lists[];
 };
 
@@ -85,7 +85,7 @@ struct download_launch {
     struct sample_args args;
     int n_samples, n_samples_max;
     int32_t *sampled; /* receives the tokens, for later steps */
-    bool has_top;
+    bool has_top, has_candidates;
     const uint64_t *n_experts_read;
     struct step_results *results; /* host */
 };
@@ -219,6 +219,7 @@ struct sample_bins {
     int32_t n_ranges;
     int32_t first_bin[SAMPLE_RANGES_MAX], last_bin[SAMPLE_RANGES_MAX];
     uint64_t candidates[SAMPLE_CANDIDATES_MAX];
+    uint64_t lowest; /* the smallest key that may be sampled; set with the token */
 };
 
 struct sample_launch {
@@ -235,6 +236,8 @@ struct sample_launch {
     bool has_special; /* at least one sample is special */
 };
 void launch_sample(struct launch_list *list, const struct sample_launch *l);
+/* Behind it, of batches with n_candidates > 0: args.candidates. Two kernels. */
+void launch_candidates(struct launch_list *list, const struct sample_launch *l);
 
 /* True if this build and the current device have the wgmma kernels (prefill/gemm_sm90.cu). Call it
  * once before the first launch of one of them. */

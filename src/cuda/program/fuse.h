@@ -32,6 +32,8 @@ struct step_counts {
     int n_tail_decode; /* decode rows among them */
     /* the samples have different rows in ascending order: the last layer can compute these only */
     int has_tail;
+    int has_trees;      /* rows may have tree masks (attention/attn_tree.h) */
+    int has_candidates; /* samples give several ids (sample_args.candidates) */
     int is_padded; /* the counts are upper bounds; the batch has n rows, n sequences, n samples */
 };
 /* The counts of the batch itself. OSP_EINTERNAL: a decode row follows a prefill row. */

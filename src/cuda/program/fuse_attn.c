@@ -4,6 +4,7 @@
 
 #include "backend/kv_page.h"
 #include "cuda/attention/attn_tiles.h"
+#include "cuda/attention/attn_tree.h"
 
 enum {
     BLOCKS_WANTED = 264,       /* two blocks per SM on the largest GPU */
@@ -77,7 +78,7 @@ static void launch_plain(struct fuse *f, struct attn_launch *l)
     l->n_splits = n_tokens / ATTN_PLAIN_SPLIT_TOKENS + 2;
     if (n_blocks < BLOCKS_WANTED && partials_bytes(l) <= ATTN_PARTIALS_BYTES_MAX)
         l->partials = workspace(f, WORKSPACE_partials);
-    launch_attn_plain(f->list, l);
+    (f->in->counts.has_trees ? launch_attn_plain_tree : launch_attn_plain)(f->list, l);
     touch_plain(f, l);
 }
 
@@ -110,7 +111,7 @@ static void launch_splits(struct fuse *f, struct attn_launch *l, int n)
     for (int row = 0; row < n; row += n_at_once) {
         l->first_row = row;
         l->n_rows = n - row < n_at_once ? n - row : n_at_once;
-        launch_attn_decode(f->list, l);
+        (f->in->counts.has_trees ? launch_attn_tree : launch_attn_decode)(f->list, l);
         touch_rows(f, l);
     }
 }
@@ -143,6 +144,10 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
         f->rounded = l->args.att.id;
     }
     l->n_rows = n;
+    if (f->in->counts.has_trees) { /* rows of a sequence see different keys */
+        launch_splits(f, l, n);
+        return;
+    }
     choose_tiles(f, l, n);
     if ((l->n_splits > ATTN_SPLITS_NEAR && n_long == 0) || !launch_attn_one_block(f->list, l)) {
         launch_splits(f, l, n);

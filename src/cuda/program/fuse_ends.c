@@ -94,6 +94,27 @@ static void touch_sample(struct fuse *f, int i, const struct sample_args *a, boo
     }
 }
 
+/* Several ids of each sample, for trees of drafts. */
+static void launch_tree_candidates(struct fuse *f, int i, const struct sample_launch *l)
+{
+    const struct sample_args *a = &l->args;
+
+    launch_candidates(f->list, l);
+    for (int launch = f->first; launch < f->list->n; launch++)
+        touch(f, launch, TOUCH_READ, a->tokens.id, 0, i);
+    reads(f, i, &a->logits);
+    reads_early(f, &a->ids);
+    reads_workspace(f, WORKSPACE_chunks);
+    if (l->has_special)
+        reads_workspace(f, WORKSPACE_bins);
+    touch(f, f->first, TOUCH_WRITE, 0, WORKSPACE_tops, i);
+    touch(f, f->list->n - 1, TOUCH_READ, 0, WORKSPACE_tops, i);
+    if (a->ids.id > 0)
+        touch(f, f->list->n - 1, TOUCH_EARLY, a->ids.id, 0, 0);
+    writes(f, i, &a->candidates);
+    next_launch(f);
+}
+
 static int launch_sampling(struct fuse *f, int i, const struct sample_args *a)
 {
     const struct fuse_input *in = f->in;
@@ -122,6 +143,9 @@ static int launch_sampling(struct fuse *f, int i, const struct sample_args *a)
         writes(f, i, &a->top_tokens);
         writes(f, i, &a->top_logprobs);
     }
+    next_launch(f);
+    if (in->counts.has_candidates && a->candidates.data != NULL)
+        launch_tree_candidates(f, i, &l);
     return 1;
 }
 

@@ -34,6 +34,8 @@ static bool is_left_out(const struct check *c, int op, int tensor)
 
     if (o->stage == STAGE_logits || o->stage == STAGE_gather)
         return c->counts->n_samples == 0;
+    if (o->stage == STAGE_sample && tensor == o->args.sample.candidates.id)
+        return c->counts->n_samples == 0 || !c->counts->has_candidates;
     if (o->stage == STAGE_sample) /* only special samples edit logits or ask for likely tokens */
         return c->counts->n_samples == 0 ||
                (!c->counts->has_special && tensor != o->args.sample.tokens.id &&

@@ -8,7 +8,8 @@
 
 static enum osp_status results_reserve(struct gpu *gpu, struct step_slot *slot)
 {
-    const size_t n = (size_t)gpu->limits.n_samples_max * (2 + 2 * TOP_LOGPROBS_MAX);
+    const size_t n =
+        (size_t)gpu->limits.n_samples_max * (2 + 2 * TOP_LOGPROBS_MAX + DRAFT_CANDIDATES_MAX);
     enum osp_status st = OSP_OK;
 
     if (slot->results != NULL)
@@ -208,6 +209,7 @@ static enum osp_status download(struct gpu *gpu, const struct compiled *c, struc
                                       .n_samples_max = gpu->limits.n_samples_max,
                                       .sampled = sampled_of(gpu, ticket),
                                       .has_top = has_top(b),
+                                      .has_candidates = has_samples && b->n_candidates > 0,
                                       .n_experts_read = gpu->n_experts_read,
                                       .results = slot->results};
     enum osp_status st;
@@ -287,6 +289,7 @@ enum osp_status gpu_sampled(struct backend *be, struct sampled *out)
                             .logprobs = (const float *)(lists + n),
                             .top_tokens = lists + 2 * n,
                             .top_logprobs = (const float *)(lists + (2 + TOP_LOGPROBS_MAX) * n),
+                            .candidates = lists + (2 + 2 * TOP_LOGPROBS_MAX) * n,
                             .begin_ns = gpu->completed->results->begin_ns,
                             .end_ns = gpu->completed->results->end_ns,
                             .is_graph = gpu->completed->is_graph};

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "backend/tree_mask.h"
 #include "cuda/program/fuse.h"
 
 enum {
@@ -75,6 +76,8 @@ enum osp_status step_counts_of(struct step_counts *out, const struct batch *b)
         .n_samples = b->n_samples,
         .n_units = attn_units_bucket(attn_units(0, highest_position(b) + 1)),
         .has_special = batch_has_special(b),
+        .has_trees = b->n_tree_masks > 0,
+        .has_candidates = b->n_candidates > 0,
     };
     TRY(count_decode(b, &out->n_decode));
     out->n_long = count_long(b, out->n_decode);
@@ -91,7 +94,7 @@ void step_counts_pad(struct step_counts *n, int n_most)
     const int n_up = n->n_rows <= PAD_LEAST ? (int)PAD_LEAST : (n->n_rows + step - 1) / step * step;
 
     if (n->n_rows <= DECODE_FUSED_MAX || n->n_rows > DECODE_ROWS_MAX || n->n_decode != n->n_rows ||
-        n->n_seqs != n->n_rows || n->n_samples != n->n_rows)
+        n->n_seqs != n->n_rows || n->n_samples != n->n_rows || n->has_trees || n->has_candidates)
         return;
     assert(n->n_rows <= n_most && !n->has_tail);
     n->n_rows = n_up < n_most ? n_up : n_most;
@@ -111,9 +114,29 @@ static struct batch_counts layout_of(const struct batch *b, const struct step_co
                                  .n_follows = b->n_follows > 0 ? n->n_seqs : 0};
 }
 
+/* Slots of the rows of a batch with tree masks, behind its arrays. */
+static int64_t slots_bytes(const struct batch *b)
+{
+    return (b->n_tree_masks + 1) / 2 * 2 * (int64_t)sizeof(int32_t);
+}
+
 int64_t step_batch_bytes(const struct batch *b, const struct step_counts *n)
 {
-    return n->is_padded ? batch_bytes(layout_of(b, n)) : b->size_bytes;
+    return n->is_padded ? batch_bytes(layout_of(b, n)) : b->size_bytes + slots_bytes(b);
+}
+
+/* Keys and values of rows of a tree live in slots of their own. */
+static void add_slots(struct batch *to, const struct batch *b)
+{
+    int32_t *slots;
+
+    to->offset_slots = (int32_t)b->size_bytes;
+    to->size_bytes += slots_bytes(b);
+    slots = (int32_t *)(void *)((char *)to + to->offset_slots);
+    for (int row = 0; row < b->n_rows; row++)
+        slots[row] = tree_slot(b, row);
+    if (b->n_rows % 2 != 0)
+        slots[b->n_rows] = 0; /* all bytes of an upload are defined */
 }
 
 static void copy_array(struct batch *to, int32_t to_offset, const struct batch *b, int32_t offset,
@@ -128,8 +151,11 @@ struct batch *step_batch_copy(void *memory, const struct batch *b, const struct 
     struct batch *to;
 
     if (!n->is_padded) {
-        memcpy(memory, b, (size_t)b->size_bytes);
-        return memory;
+        to = memory;
+        memcpy(to, b, (size_t)b->size_bytes);
+        if (b->n_tree_masks > 0)
+            add_slots(to, b);
+        return to;
     }
     to = batch_init(memory, layout_of(b, n));
     to->n_rows = b->n_rows;

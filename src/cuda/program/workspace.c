@@ -107,7 +107,10 @@ static int64_t rows_listed(const struct step_shape *s)
 
 static int64_t workspace_bytes_batch(const struct step_shape *s)
 {
-    return upload_bytes(s->counts.n_samples, batch_bytes(s->counts));
+    const int64_t n_slots = s->counts.has_trees ? s->counts.n_rows + 1 : 0; /* step_batch_copy() */
+
+    return upload_bytes(s->counts.n_samples,
+                        batch_bytes(s->counts) + n_slots * (int64_t)sizeof(int32_t));
 }
 
 static int64_t workspace_bytes_sampled(const struct step_shape *s)

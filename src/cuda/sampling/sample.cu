@@ -14,7 +14,7 @@
  * shortest prefix by descending weight that holds top_p of the remaining mass), then by min_p. The
  * token is the remaining candidate with the largest score. Sums of weights are integers in units of
  * 2^-40 of the largest weight, so that they do not depend on the order. */
-#include "cuda/sampling/sample_rank.cuh"
+#include "cuda/sampling/sample_candidates.cuh"
 
 static_assert((int)SAMPLE_CHUNKS <= (int)CHUNK_THREADS, "one thread per chunk");
 
@@ -224,4 +224,12 @@ void launch_sample(struct launch_list *list, const struct sample_launch *l)
         launch_kind<true>(list, l);
     else
         launch_kind<false>(list, l);
+}
+
+void launch_candidates(struct launch_list *list, const struct sample_launch *l)
+{
+    const dim3 grid(SAMPLE_CHUNKS, (unsigned)l->n_samples);
+
+    add_dependent<candidates_of_chunk>(list, grid, CHUNK_THREADS, 0, *l);
+    add_dependent<candidates_of_row>(list, (unsigned)l->n_samples, CHUNK_THREADS, 0, *l);
 }

@@ -136,9 +136,12 @@ static __device__ __forceinline__ int rank_of(uint64_t key, const uint64_t *keys
     return rank;
 }
 
-/* The n_top largest keys of a chunk, descending; 0 past the last. The chunk is processed in tiles:
- * the threads with the largest leading keys add all of theirs to the result of earlier tiles. */
-static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int n_top)
+/* The n_top largest keys of a chunk's ids, descending; 0 past the last, and for ids that do not
+ * count. The chunk is processed in tiles: the threads with the largest leading keys add all of
+ * theirs to the result of earlier tiles. */
+template <typename KEY_OF>
+static __device__ __forceinline__ void chunk_largest(const struct sample_launch &l, int n_top,
+                                                     KEY_OF key_of_id)
 {
     __shared__ uint64_t heads[CHUNK_THREADS];
     __shared__ uint64_t found[TOP_LOGPROBS_MAX * (TILE_EACH + 1)];
@@ -157,7 +160,7 @@ static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int
         for (int i = 0; i < TILE_EACH; i++) {
             const int id = tile + i * CHUNK_THREADS + threadIdx.x;
 
-            keys[i] = id < end ? sample_key(__ldcg(part.z + id), id) : 0;
+            keys[i] = id < end ? key_of_id(id) : 0;
             head = max(head, keys[i]);
         }
         heads[threadIdx.x] = head;
@@ -185,28 +188,31 @@ static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int
 }
 static_assert(TOP_LOGPROBS_MAX * (TILE_EACH + 1) <= (int)CHUNK_THREADS, "one thread per candidate");
 
-/* Top logprobs of a row, by the row's block: they are in the n_top chunks with the largest first
- * keys. */
-static __device__ __noinline__ void write_top_logprobs(const struct sample_launch &l, int n_top,
-                                                       float base, double log_sum)
+static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int n_top)
+{
+    const float *z = part_of(l).z;
+
+    chunk_largest(l, n_top, [&](int id) { return sample_key(__ldcg(z + id), id); });
+}
+
+/* The n_top largest keys of a row, by the row's block, from those of its chunks: they are in the
+ * n_top chunks with the largest first keys. A thread has one key at most: put(rank, key). */
+template <typename PUT>
+static __device__ __forceinline__ void row_largest(const struct sample_launch &l, int n_top,
+                                                   PUT put)
 {
     __shared__ uint64_t heads[SAMPLE_CHUNKS];
     __shared__ uint64_t found[TOP_LOGPROBS_MAX * TOP_LOGPROBS_MAX];
     __shared__ int chunks[TOP_LOGPROBS_MAX];
     const uint64_t *tops = l.tops + (int64_t)blockIdx.x * SAMPLE_CHUNKS * TOP_LOGPROBS_MAX;
-    int32_t *ids = (int32_t *)l.args.top_tokens.data + (int64_t)blockIdx.x * TOP_LOGPROBS_MAX;
-    float *logprobs = (float *)l.args.top_logprobs.data + (int64_t)blockIdx.x * TOP_LOGPROBS_MAX;
     const int n_found = n_top * n_top, t = threadIdx.x;
     uint64_t key;
     int rank;
 
     if (t < SAMPLE_CHUNKS)
         heads[t] = __ldcg(tops + t * TOP_LOGPROBS_MAX);
-    if (t < n_top) {
+    if (t < n_top)
         chunks[t] = -1;
-        ids[t] = -1;
-        logprobs[t] = __uint_as_float(0x7FC00000u);
-    }
     __syncthreads();
     if (t < SAMPLE_CHUNKS && heads[t] != 0) {
         rank = rank_of(heads[t], heads, SAMPLE_CHUNKS);
@@ -221,10 +227,24 @@ static __device__ __noinline__ void write_top_logprobs(const struct sample_launc
     __syncthreads();
     key = t < n_found ? found[t] : 0;
     rank = key == 0 ? n_top : rank_of(key, found, n_found);
-    if (rank < n_top) {
+    if (rank < n_top)
+        put(rank, key);
+}
+
+static __device__ __noinline__ void write_top_logprobs(const struct sample_launch &l, int n_top,
+                                                       float base, double log_sum)
+{
+    int32_t *ids = (int32_t *)l.args.top_tokens.data + (int64_t)blockIdx.x * TOP_LOGPROBS_MAX;
+    float *logprobs = (float *)l.args.top_logprobs.data + (int64_t)blockIdx.x * TOP_LOGPROBS_MAX;
+
+    if ((int)threadIdx.x < n_top) { /* row_largest() has a barrier before it puts */
+        ids[threadIdx.x] = -1;
+        logprobs[threadIdx.x] = __uint_as_float(0x7FC00000u);
+    }
+    row_largest(l, n_top, [&](int rank, uint64_t key) {
         ids[rank] = sample_key_id(key);
         logprobs[rank] = (float)((double)(sample_key_value(key) - base) - log_sum);
-    }
+    });
 }
 
 /* ---- edits ---- */

@@ -248,7 +248,7 @@ static __device__ __noinline__ int sample_ranked(const struct sample_launch &l, 
                               (int64_t)blockIdx.x * l.args.logits.dim[1],
                           l.args.n_valid, largest, params.temperature, bins_of(l, blockIdx.x)};
     __shared__ struct ranking s;
-    const struct sample_bins *bins = bins_of(l, blockIdx.x);
+    struct sample_bins *bins = bins_of(l, blockIdx.x);
     unsigned long long lowest = 0, mass;
     struct pair first;
 
@@ -269,7 +269,10 @@ static __device__ __noinline__ int sample_ranked(const struct sample_launch &l, 
         lowest = max(lowest, s.key);
         mass = s.mass;
     }
-    return largest_score(l, r, max(lowest, least_key(params)), (uint64_t *)s.scratch);
+    lowest = max(lowest, least_key(params));
+    if (threadIdx.x == 0)
+        bins->lowest = lowest;
+    return largest_score(l, r, lowest, (uint64_t *)s.scratch);
 }
 
 #endif

@@ -266,7 +266,8 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
                                         .n_pages = seq_product(p, seq_pages_max(n_context)),
                                         .n_seen = lists.n_seen,
                                         .n_biases = lists.n_biases,
-                                        .n_mask_words = lists.n_mask_words};
+                                        .n_mask_words = lists.n_mask_words,
+                                        .has_trees = w->draft != NULL};
     struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->device_options);
 
     shape.n_seq_pages = seq_pages_max(n_context);
