@@ -31,6 +31,8 @@
  *         the same without the steps that have only prefill rows
  *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT drafts ROWS...
  *         the same for so many decode rows of one sequence, 17 at most
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT trees ROWS...
+ *         the same, and then for as many rows of a tree, two behind each row
  *
  * With CHECK_KV=f8 pages are of F8, else of BF16. With CHECK_EAGER=1 every step is launched kernel by
  * kernel. CHECK_QUICK, for builds with sanitizers: steps of up to 129 rows, fewer steps of random
@@ -741,17 +743,41 @@ static bool read_rows(struct row_counts *out, const char *words)
     return *end == '\0' && out->n >= 1 && out->n <= SEQS_MAX && out->n_prompt >= 0;
 }
 
-/* Steps that verify drafts of one sequence. */
-static void time_drafts(struct model *m, int n, char **words)
+/* A copy of a batch of one sequence's decode rows, as those of a tree: row i > 0 is a draft behind
+ * row (i - 1) / 2. */
+static struct batch *as_tree(const struct batch *chain)
+{
+    const struct batch_counts counts = {.n_rows = chain->n_rows,
+                                        .n_seqs = 1,
+                                        .n_samples = chain->n_samples,
+                                        .n_pages = chain->n_pages,
+                                        .has_trees = true};
+    struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
+    uint32_t *masks = (uint32_t *)(uintptr_t)BATCH_TREE_MASKS(b);
+
+    memcpy((void *)(uintptr_t)BATCH_TOKENS(b), BATCH_TOKENS(chain),
+           (size_t)(chain->offset_seen - chain->offset_tokens));
+    for (int row = 0; row < b->n_rows; row++) {
+        masks[row] = (row > 0 ? masks[(row - 1) / 2] : 0) | 1u << row;
+        ((int32_t *)BATCH_POSITIONS(b))[row] = context + __builtin_popcount(masks[row]) - 1;
+    }
+    return b;
+}
+
+/* Steps that verify drafts of one sequence: chains and, if wanted, trees. */
+static void time_drafts(struct model *m, int n, char **words, bool has_trees)
 {
     struct row_counts r;
 
     for (int i = 0; i < n && read_rows(&r, words[i]); i++) {
         const int n_rows[VERIFIED_SEQS] = {r.n < VERIFIED_ROWS_MAX ? r.n : VERIFIED_ROWS_MAX};
+        struct batch *chain = verified_batch(n_rows, 0, 0, 5, model_config(m)->vocab_size);
+        struct batch *tree = has_trees ? as_tree(chain) : NULL;
 
         r = (struct row_counts){.n = n_rows[0]};
-        time_batch(m, r, verified_batch(n_rows, 0, 0, 5, model_config(m)->vocab_size),
-                   "rows of a sequence");
+        time_batch(m, r, chain, "rows of a sequence");
+        if (tree != NULL)
+            time_batch(m, r, tree, "rows of a tree    ");
     }
 }
 
@@ -818,7 +844,8 @@ int main(int argc, char **argv)
     const bool is_again = argc > 7 && strcmp(argv[5], "again") == 0;
     const bool has_rows =
         argc == 7 && (strcmp(argv[5], "rows") == 0 || strcmp(argv[5], "uneven") == 0);
-    const bool is_drafts = argc > 5 && strcmp(argv[5], "drafts") == 0;
+    const bool has_trees = argc > 5 && strcmp(argv[5], "trees") == 0;
+    const bool is_drafts = has_trees || (argc > 5 && strcmp(argv[5], "drafts") == 0);
     const bool is_mixed = argc > 6 && strcmp(argv[5], "mixed") == 0;
     const bool is_timed =
         is_decode_alone || is_drafts || (argc > 5 && strcmp(argv[5], "time") == 0);
@@ -833,7 +860,7 @@ int main(int argc, char **argv)
         (is_again && !need_rows(argc - 7, argv + 7))) {
         fprintf(stderr,
                 "check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT [rows|uneven ROWS|again N "
-                "ROWS...|mixed|time|generated|drafts ROWS...]]]]]: at most %d rows, and a context "
+                "ROWS...|mixed|time|generated|drafts|trees ROWS...]]]]]: at most %d rows, and a context "
                 "of at "
                 "least "
                 "%d tokens\n",
@@ -845,7 +872,7 @@ int main(int argc, char **argv)
     expected = mem_new((size_t)n_seqs * sizeof(*expected));
     m = open_shape(device, shape, n_layers);
     if (is_drafts)
-        time_drafts(m, argc - 6, argv + 6);
+        time_drafts(m, argc - 6, argv + 6, has_trees);
     else if (is_timed)
         time_all(m, argc - 6, argv + 6, is_decode_alone);
     else if (is_mixed)

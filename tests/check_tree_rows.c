@@ -1,0 +1,39 @@
+/* Rows of draft trees on a device have the bits of decode rows of their paths that come one by one
+ * (tree_rows.h): with every type of cache, with heads that tensor core kernels support and others,
+ * at the edges of pages, windows, units of keys and splits.
+ *
+ *     check_tree_rows [DEVICE [MODEL...]]
+ *
+ * Default: cuda, osprey-nano and two models of tests/golden/model. CHECK_QUICK in the environment, for
+ * builds with sanitizers and compute-sanitizer: a fourth of the places, none of thousands of
+ * positions. CHECK_FULL=1: thousands of positions with each model and cache. */
+#include "tree_rows.h"
+
+static const struct {
+    const char *name;
+    enum dtype dtype;
+} types[] = {{"bf16", DTYPE_BF16}, {"fp8", DTYPE_F8}, {"f32", DTYPE_F32}};
+enum { N_TYPES = sizeof types / sizeof types[0], QUICK_STEP = 4 };
+
+int main(int argc, char **argv)
+{
+    static const char *const defaults[] = {"models/osprey-nano", "tests/golden/model/odd",
+                                           "tests/golden/model/bf16"};
+    const char *const *folders = argc > 2 ? (const char *const *)argv + 2 : defaults;
+    const int n_folders = argc > 2 ? argc - 2 : (int)(sizeof defaults / sizeof defaults[0]);
+    const bool is_quick = getenv("CHECK_QUICK") != NULL, is_full = getenv("CHECK_FULL") != NULL;
+    int n_bad = 0;
+
+    steps_device = argc > 1 ? argv[1] : "cuda";
+    for (int f = 0; f < n_folders; f++)
+        for (int t = 0; t < N_TYPES; t++) {
+            const int n = check_trees(folders[f], types[t].name, types[t].dtype,
+                                      is_full || (!is_quick && f == 0), is_quick ? QUICK_STEP : 1);
+
+            printf("%s, %s: %s\n", folders[f], types[t].name,
+                   n == 0 ? "the same bits" : "FAILED");
+            n_bad += n;
+        }
+    printf("check_tree_rows: %d comparisons failed\n", n_bad);
+    return n_bad > 0;
+}
