@@ -339,6 +339,89 @@ static void check_draws(int V, int R, double deviation)
         note_wrong("samples that differ from the CPU's", n_other, 0);
 }
 
+/* ---- candidates of a draft head ---- */
+
+enum { CANDIDATES = DRAFT_CANDIDATES_MAX };
+
+/* Every third row is greedy, every third has ties. */
+static struct batch *candidates_batch(const struct sample_args *a, int R, int n)
+{
+    const int V = (int)a->logits.dim[1];
+    struct batch *b = rows_batch(R, R);
+
+    for (int r = 0; r < R; r++) {
+        struct batch_sample *s = (struct batch_sample *)(uintptr_t)&BATCH_SAMPLES(b)[r];
+        float *z = (float *)a->logits.data + (int64_t)r * V;
+
+        *s = some_sample(r);
+        s->temperature *= (float)(r % 3 != 0);
+        for (int v = 0; v < V && r % 3 == 1; v++)
+            z[v] = (float)(int)z[v];
+        for (int v = 0; v < V && r % 7 == 6; v++) /* fewer than n can be sampled */
+            z[v] = v % (V / 3 + 1) == 0 ? z[v] : -INFINITY;
+        z[0] = r % 11 == 10 ? NAN : z[0]; /* no token, and so no candidates */
+    }
+    b->n_candidates = n;
+    return b;
+}
+
+/* Rows of the list that are others than the CPU's, or that do not begin with the token. At the
+ * border of top_k, top_p and min_p a candidate may be another one, as in check_draws(). */
+static int count_other_lists(const struct sample_args *a, const int32_t *want, int R, int n)
+{
+    int n_other = 0;
+
+    for (int r = 0; r < R; r++) {
+        const int32_t *list = (const int32_t *)a->candidates.data + r * CANDIDATES;
+        const int token = ((const int32_t *)a->tokens.data)[r];
+
+        n_other += memcmp(list, want + r * CANDIDATES, CANDIDATES * sizeof(*list)) != 0;
+        note_wrong("the first candidate", list[0], token < 0 ? -1 : token);
+        for (int i = n; i < CANDIDATES; i++)
+            note_wrong("a candidate more than was asked for", list[i], -1);
+    }
+    return n_other;
+}
+
+/* The same ids as the CPU's, in the same order; with ids of another vocabulary, too. */
+static void check_candidates(int V, int R, int n, bool has_ids)
+{
+    struct sample_args a = {.tokens = SHAPED(DTYPE_I32, R),
+                            .logprobs = SHAPED(DTYPE_F32, R),
+                            .logits = FILLED(3, DTYPE_F32, R, V),
+                            .candidates = SHAPED(DTYPE_I32, R, CANDIDATES),
+                            .n_valid = V - 1};
+    struct batch *b = candidates_batch(&a, R, n);
+    int32_t *want = alloc_poisoned((int64_t)R * CANDIDATES * (int64_t)sizeof(*want));
+    int32_t tokens[SAMPLES_MAX];
+    struct sample_args on_cpu;
+
+    if (has_ids) {
+        a.ids = SHAPED(DTYPE_I32, V);
+        for (int v = 0; v < V; v++)
+            ((int32_t *)a.ids.data)[v] = 3 * v + 1;
+    }
+    on_cpu = a;
+    on_cpu.candidates.data = want;
+    draw_on_cpu(tokens, &on_cpu, b);
+    RUN(sample, b, &a);
+    if (count_other_lists(&a, want, R, n) > (V > 1000 ? 1 : 0))
+        note_wrong("lists of candidates that differ from the CPU's",
+                   count_other_lists(&a, want, R, n), 0);
+    free(want);
+    free(b);
+    drop(&a.tokens), drop(&a.logprobs), drop(&a.logits), drop(&a.candidates), drop(&a.ids);
+}
+
+static void check_all_candidates(void)
+{
+    static const int vocabs[] = {5, 300, 5003, 201088};
+
+    for (int i = 0; i < (under.is_quick ? 2 : 4); i++)
+        for (int n = 1; n <= CANDIDATES; n += 5)
+            check_candidates(vocabs[i], vocabs[i] > 10000 ? 12 : 40, n, i % 2 == 1);
+}
+
 /* Logits that are not finite give no token. */
 static void check_broken_logits(void)
 {
@@ -401,6 +484,8 @@ void check_sample(void)
     for (int i = 0; i < (under.is_quick ? 4 : 5); i++)
         check_edits(vocabs[i] + 13, under.is_quick || vocabs[i] > 1000 ? 18 : SAMPLES_MAX);
     check_edits(3000, under.is_quick ? 18 : SAMPLES_MAX);
+    if (under.ops->runs_trees)
+        check_all_candidates();
     if (under.is_in_worker) {
         static const double deviations[] = {3, 0, 1e-3, 0.3, 30};
 
