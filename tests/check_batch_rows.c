@@ -860,7 +860,8 @@ int main(int argc, char **argv)
         (is_again && !need_rows(argc - 7, argv + 7))) {
         fprintf(stderr,
                 "check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT [rows|uneven ROWS|again N "
-                "ROWS...|mixed|time|generated|drafts|trees ROWS...]]]]]: at most %d rows, and a context "
+                "ROWS...|mixed|time|generated|drafts|trees ROWS...]]]]]: at most %d rows, and a "
+                "context "
                 "of at "
                 "least "
                 "%d tokens\n",

@@ -30,8 +30,7 @@ int main(int argc, char **argv)
             const int n = check_trees(folders[f], types[t].name, types[t].dtype,
                                       is_full || (!is_quick && f == 0), is_quick ? QUICK_STEP : 1);
 
-            printf("%s, %s: %s\n", folders[f], types[t].name,
-                   n == 0 ? "the same bits" : "FAILED");
+            printf("%s, %s: %s\n", folders[f], types[t].name, n == 0 ? "the same bits" : "FAILED");
             n_bad += n;
         }
     printf("check_tree_rows: %d comparisons failed\n", n_bad);

@@ -184,8 +184,8 @@ static void play_paths(struct model *m, const struct tree *t, int n_stored, floa
 
 struct tree_check {
     struct model *m;
-    const char *name; /* of what is checked */
-    int n_bad;        /* comparisons that failed */
+    const char *name;   /* of what is checked */
+    int n_bad;          /* comparisons that failed */
     float *want, *have; /* (3 * TREE_ROWS_MAX, V) each */
     int32_t tokens[TOKENS_MAX];
 };

@@ -116,12 +116,12 @@ const char *situation_text(const struct situation *at)
 {
     static char text[160];
 
-    (void)snprintf(text, sizeof(text),
-                   "%s native %d: %d decode, %d each, %d prefill, context %d, samples %d, trees %d, "
-                   "candidates %d",
-                   gpu_names[at->gpu], at->is_native, at->step.n_decode, at->step.n_each,
-                   at->step.n_prefill, at->step.n_context, (int)at->step.samples, at->step.has_trees,
-                   at->step.has_candidates);
+    (void)snprintf(
+        text, sizeof(text),
+        "%s native %d: %d decode, %d each, %d prefill, context %d, samples %d, trees %d, "
+        "candidates %d",
+        gpu_names[at->gpu], at->is_native, at->step.n_decode, at->step.n_each, at->step.n_prefill,
+        at->step.n_context, (int)at->step.samples, at->step.has_trees, at->step.has_candidates);
     return text;
 }
 

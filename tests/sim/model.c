@@ -435,7 +435,8 @@ static enum osp_status sim_kv_move(struct backend *be, const struct kv_moves *mo
     for (int i = 0; i < moves->n; i++) {
         const struct kv_move *m = &moves->list[i];
 
-        ((uint64_t *)(void *)(memory[g] + m->to_page * kv_page_bytes(DTYPE_F32, 1, 1)))[m->to_slot] =
+        ((uint64_t *)(void *)(memory[g] +
+                              m->to_page * kv_page_bytes(DTYPE_F32, 1, 1)))[m->to_slot] =
             stamp_now(g, m->from_page, m->from_slot);
         totals.n_slots_moved++;
     }

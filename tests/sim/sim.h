@@ -158,7 +158,7 @@ enum osp_status head_run(const struct batch *b, const struct compiled *program, 
 /* Whether the ticket is of one of its passes; and what the pass has guessed. */
 bool head_ran(uint64_t ticket);
 const int32_t *head_tokens(uint64_t ticket);
-const int32_t *head_candidates(void); /* of the last pass of trees */
+const int32_t *head_candidates(void);        /* of the last pass of trees */
 void head_see(int row, uint64_t token_hash); /* the target's state of a row */
 void head_init(struct model *m);
 

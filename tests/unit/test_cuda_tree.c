@@ -90,8 +90,8 @@ static void place_slot(char *ring, const struct tensor *kv, const char *keys, co
     const int at = position % ATTN_UNIT_KEYS;
 
     for (int i = 0; i < D / parts; i++)
-        memcpy(ring + attn_unit_key(i, position),
-               keys + kv_word(parts, D, 0, slot, i * parts) * 4, 4);
+        memcpy(ring + attn_unit_key(i, position), keys + kv_word(parts, D, 0, slot, i * parts) * 4,
+               4);
     for (int d = 0; d < D; d++)
         memcpy(ring + n.half + attn_unit_value(parts, d, position),
                values + (kv_word(parts, D, 1, slot, d) * parts + slot % parts) * element,

@@ -189,8 +189,7 @@ static __device__ float scale_of_path(const struct attn_args &a, const struct bl
                                       int position)
 {
     const int at = attn_path_slot(&k.path, position);
-    const float *scales =
-        kv_scales(&a.kv, kv_side(&a.kv, k.pages[at / PAGE_TOKENS], 1, k.kv_head));
+    const float *scales = kv_scales(&a.kv, kv_side(&a.kv, k.pages[at / PAGE_TOKENS], 1, k.kv_head));
 
     return scales == NULL ? 1.0f : scales[at % PAGE_TOKENS];
 }
@@ -421,7 +420,7 @@ static __device__ __forceinline__ void run_block(const struct attn_launch &l, st
     begin(l.args, k, s);
     if (l.partials != NULL) {
         run_split<DTYPE, IS_TREE>(l, k, s, first + blockIdx.x,
-                         part_of(l, blockIdx.z, blockIdx.y, blockIdx.x));
+                                  part_of(l, blockIdx.z, blockIdx.y, blockIdx.x));
         return;
     }
     for (int split = first; split < end; split++)

@@ -1,18 +1,18 @@
 /* Paged attention for the decode rows of a step with draft trees (attn_tree.h). The operations are
  * those of attn_decode.cu in the same order, so a row has the bits of one-row decode of its path.
  *
- * A unit of keys that lie at their positions is copied as it is stored. Where keys of the row's path
- * live in other slots, the unit's warp copies these keys and values over those that came with the
- * unit, in shared memory. A path has 17 positions at most, so these are one or two units of a row.
- * Every row has its own blocks, since rows of a tree see different keys there, and the splits of a
- * row are merged in global memory (attn_merge.cuh).
+ * A unit is copied as it is stored. Where keys of the row's path live in other slots, the unit's
+ * warp copies these keys and values over those that came with the unit, in shared memory. A path
+ * has 17 positions at most, so these are in one or two units of a row. Every row has its own
+ * blocks, since rows of a tree see different keys there, and the splits of a row are merged in
+ * global memory (attn_merge.cuh).
  *
  * Traffic: the keys and values that a row sees, once. */
 #include "cuda/attention/attn_merge.cuh"
 #include "cuda/attention/attn_tree.h"
 
 enum {
-    PAIR = 2,           /* units of a warp that share a softmax step */
+    PAIR = 2,             /* units of a warp that share a softmax step */
     RING_BYTES = 9 << 10, /* per warp, at most */
     SLOTS_AT_ONCE = 4     /* of a path: their loads are in flight together */
 };
@@ -42,13 +42,11 @@ static __device__ __forceinline__ void load_slot(struct slot_part<DTYPE> *part,
     enum { N = slot_part<DTYPE>::N };
     typedef typename slot_part<DTYPE>::element element;
     const int lane = threadIdx.x % WARP_LANES, at = slot % PAGE_TOKENS;
-    const char *keys =
-        k.keys + (uint64_t)(uint32_t)k.pages[slot / PAGE_TOKENS] * k.page_bytes;
+    const char *keys = k.keys + (uint64_t)(uint32_t)k.pages[slot / PAGE_TOKENS] * k.page_bytes;
     const char *values = keys + k.values_bytes;
 
     if (lane * N < ATTN_HEAD_DIM)
-        part->key =
-            __ldcg((const uint32_t *)keys + kv_word(N, ATTN_HEAD_DIM, 0, at, lane * N));
+        part->key = __ldcg((const uint32_t *)keys + kv_word(N, ATTN_HEAD_DIM, 0, at, lane * N));
 #pragma unroll
     for (int i = 0; i < 2; i++)
         part->value[i] =
@@ -98,8 +96,8 @@ static __device__ __forceinline__ void place_path(char *ring, const struct block
         for (int i = 0; i < SLOTS_AT_ONCE; i++) {
             const int slot = p.first + __ffs((int)left) - 1;
 
-            is_moved[i] = left != 0 && (position + i) / ATTN_UNIT_KEYS == index &&
-                          slot != position + i;
+            is_moved[i] =
+                left != 0 && (position + i) / ATTN_UNIT_KEYS == index && slot != position + i;
             if (is_moved[i])
                 load_slot<DTYPE>(&parts[i], k, slot);
             left &= left - 1;

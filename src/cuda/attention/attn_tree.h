@@ -53,8 +53,8 @@ static inline HOST_DEVICE bool attn_path_moves(const struct attn_path *p, int st
     return p->mask != 0 && start + n > p->first;
 }
 
-/* ---- bytes of a unit of keys and values in shared memory (attn_units.cuh), with n_parts elements a
- * word, as kv_page.h lays out a page ---- */
+/* ---- bytes of a unit of keys and values in shared memory (attn_units.cuh), with n_parts elements
+ * a word, as kv_page.h lays out a page ---- */
 
 /* Of a word: the row of words, and the column. The pieces of a row are exchanged as in
  * piece_offset(). */

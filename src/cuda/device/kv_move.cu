@@ -1,7 +1,7 @@
-/* Moves slots of KV pages: accepted drafts of a tree go to their positions, in all layers of a group
- * of pages. Each thread has the same element of every slot and makes the moves in their order, so
- * that a slot can be the source of one move and the destination of a later one. The kernel stands
- * between two graphs. */
+/* Moves slots of KV pages: accepted drafts of a tree go to their positions, in all layers of a
+ * group of pages. Each thread has the same element of every slot and makes the moves in their
+ * order, so that a slot can be the source of one move and the destination of a later one. The
+ * kernel stands between two graphs. */
 #include "backend/kv_page.h"
 #include "cuda/common/rope_cache.cuh"
 #include "cuda/device/kv_move.h"

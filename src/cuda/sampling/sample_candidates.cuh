@@ -61,8 +61,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     candidates_of_row(const __grid_constant__ struct sample_launch l)
 {
     const int32_t *ids = (const int32_t *)l.args.ids.data;
-    int32_t *out =
-        (int32_t *)l.args.candidates.data + (int64_t)blockIdx.x * DRAFT_CANDIDATES_MAX;
+    int32_t *out = (int32_t *)l.args.candidates.data + (int64_t)blockIdx.x * DRAFT_CANDIDATES_MAX;
 
     pdl_launch_dependents();
     if (is_padding(l, blockIdx.x))

@@ -588,6 +588,8 @@ static bool may_guess_behind(struct osp_engine *e, const struct step_plan *plan)
 
     if (plan->n_draft_rows == 0 || find_progress(e, plan) == 0)
         return false;
+    if (d->tree.n > 0) /* each level of a tree needs the guesses of the one before */
+        return false;
     for (int i = 0; i < plan->n_chunks; i++) {
         const struct osp_request *r = plan->chunks[i].seq->owner; /* it was not sent ahead */
         bool has_others = false;
@@ -632,8 +634,8 @@ enum osp_status drafts_guess_behind(struct osp_engine *e)
     struct engine_drafts *d = &e->drafts;
     enum osp_status st = OSP_OK;
 
-    if (d->model == NULL || e->depth != DEPTH_QUEUED || d->tree.n > 0 || !may_guess_behind(e, plan))
-        return OSP_OK; /* levels of a tree wait for the guesses of those before */
+    if (d->model == NULL || e->depth != DEPTH_QUEUED || !may_guess_behind(e, plan))
+        return OSP_OK;
     TRY(drafts_receive(e)); /* those that the step verifies */
     choose_behind(e, plan);
     if (d->n_requests == 0)

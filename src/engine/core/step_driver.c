@@ -46,8 +46,8 @@ static enum osp_status move_slots(struct osp_engine *e, const struct page_move *
 
         for (int i = 0; i < n; i++)
             if ((int)list[i].group == g)
-                moves[n_moves++] = (struct kv_move){list[i].from, list[i].from_slot, list[i].to,
-                                                    list[i].to_slot};
+                moves[n_moves++] =
+                    (struct kv_move){list[i].from, list[i].from_slot, list[i].to, list[i].to_slot};
         if (n_moves > 0)
             TRY(model_kv_move(e->model->model, (enum page_group)g, moves, n_moves));
     }
@@ -59,7 +59,7 @@ static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *
 {
     enum osp_status st = OSP_OK;
 
-    for (int i = 0, n_slots; i < plan->n_moves; i += n_slots > 0 ? n_slots : 1) {
+    for (int i = 0, n_slots; i<plan->n_moves; i += n_slots> 0 ? n_slots : 1) {
         n_slots = n_slot_moves(&plan->moves[i], plan->n_moves - i);
         if (n_slots > 0)
             TRY(move_slots(e, &plan->moves[i], n_slots));
