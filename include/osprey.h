@@ -289,8 +289,7 @@ struct osp_speculative {
     /* OSP_DRAFTS_EAGLE3: the draft head guesses a tree of n_tree tokens, at most
      * OSP_DRAFTS_MAX; 0: a chain. Token i follows token tree_parents[i] < i, or, with -1, the
      * last token of the answer; of those with the same parent the first one is the head's best
-     * guess, the next one the second best, and so on. tree_parents does not fall. A device
-     * without tree attention (a GPU) drafts chains as long as the tree is deep. */
+     * guess, the next one the second best, and so on. tree_parents does not fall. */
     int n_tree;
     signed char tree_parents[OSP_DRAFTS_MAX];
     /* OSP_DRAFTS_EAGLE3, for measurements: a request's prediction is what the draft head guesses,

@@ -4,9 +4,11 @@
  *
  *     check_tree_rows [DEVICE [MODEL...]]
  *
- * Default: cuda, osprey-nano and two models of tests/golden/model. CHECK_QUICK in the environment, for
- * builds with sanitizers and compute-sanitizer: a fourth of the places, none of thousands of
- * positions. CHECK_FULL=1: thousands of positions with each model and cache. */
+ * Default: the GPU if there is one, else the CPU, with osprey-nano and the shorter contexts
+ * (test_tree_rows has the others of the CPU). With a DEVICE and no MODEL: osprey-nano and two models
+ * of tests/golden/model, thousands of positions with the first of them. CHECK_QUICK in the
+ * environment, for builds with sanitizers and compute-sanitizer: a fourth of the places, none of
+ * thousands of positions. */
 #include "tree_rows.h"
 
 static const struct {
@@ -20,15 +22,17 @@ int main(int argc, char **argv)
     static const char *const defaults[] = {"models/osprey-nano", "tests/golden/model/odd",
                                            "tests/golden/model/bf16"};
     const char *const *folders = argc > 2 ? (const char *const *)argv + 2 : defaults;
-    const int n_folders = argc > 2 ? argc - 2 : (int)(sizeof defaults / sizeof defaults[0]);
-    const bool is_quick = getenv("CHECK_QUICK") != NULL, is_full = getenv("CHECK_FULL") != NULL;
+    const int n_folders = argc > 2   ? argc - 2
+                          : argc > 1 ? (int)(sizeof defaults / sizeof defaults[0])
+                                     : 1;
+    const bool is_quick = getenv("CHECK_QUICK") != NULL;
     int n_bad = 0;
 
-    steps_device = argc > 1 ? argv[1] : "cuda";
+    steps_device = argc > 1 ? argv[1] : "auto";
     for (int f = 0; f < n_folders; f++)
         for (int t = 0; t < N_TYPES; t++) {
             const int n = check_trees(folders[f], types[t].name, types[t].dtype,
-                                      is_full || (!is_quick && f == 0), is_quick ? QUICK_STEP : 1);
+                                      argc > 1 && !is_quick && f == 0, is_quick ? QUICK_STEP : 1);
 
             printf("%s, %s: %s\n", folders[f], types[t].name, n == 0 ? "the same bits" : "FAILED");
             n_bad += n;
