@@ -10,7 +10,8 @@
  * With MEASURE_HEAD=HEAD in the environment (a folder, or dummy for generated weights) the same drafts
  * come at the cost of that draft head: it computes its guesses, which are then replaced. Each way has
  * an engine of its own, whose first answer is not measured; MEASURE_K is the most drafts in a step,
- * and with MEASURE_ALWAYS all of them are verified. The ways are not in turn, so no drafts are
+ * and with MEASURE_ALWAYS all of them are verified. With MEASURE_TREE=-1,-1,0,0 (the parent of each
+ * draft) they are trees, of which only the best path can be right: what their rows cost. The ways are not in turn, so no drafts are
  * measured first and last. A GPU's idle time is by its own clock, without the passes of the head; that
  * of the CPU has them.
  *
@@ -154,6 +155,14 @@ static void measure(struct measure *m, int n_rounds)
 
 /* ---- with a draft head ---- */
 
+static void choose_tree(struct osp_speculative *s, const char *parents)
+{
+    for (char *end; parents != NULL && *parents != '\0' && s->n_tree < OSP_DRAFTS_MAX;
+         parents = *end == ',' ? end + 1 : end)
+        s->tree_parents[s->n_tree++] = (signed char)strtol(parents, &end, 10);
+    s->tokens_max = s->n_tree > 0 ? 0 : s->tokens_max;
+}
+
 static void open_engine(struct measure *m, struct osp_model *model, bool has_drafts)
 {
     const char *k = getenv("MEASURE_K");
@@ -164,6 +173,8 @@ static void open_engine(struct measure *m, struct osp_model *model, bool has_dra
                                                        .tokens_max = k != NULL ? atoi(k) : 0,
                                                        .replays = true,
                                                        .always = getenv("MEASURE_ALWAYS") != NULL};
+    if (has_drafts)
+        choose_tree(&options.speculative, getenv("MEASURE_TREE"));
     must(osp_engine_open(&m->engine, model, &options));
 }
 

@@ -42,6 +42,7 @@ struct steps_seq {
 /* What steps_open opens: tests say so when they mean another device than the CPU. */
 static const char *steps_device = "cpu";
 static unsigned steps_mxfp4_layers; /* to be quantised on load */
+static int steps_dummy_layers; /* not 0: the path is the name of a shape, with so many layers */
 
 /* Which rows of a step belong to whom: the next n_rows tokens of a sequence. */
 struct steps_chunk {
@@ -58,7 +59,9 @@ static inline int steps_pages(int n_tokens)
 static inline struct model *steps_open_kv(const char *path, int n_threads, int n_rows_max,
                                           int n_seqs, int n_tokens, enum dtype kv_dtype)
 {
-    struct model_options opt = {.path = path,
+    struct model_options opt = {.path = steps_dummy_layers > 0 ? NULL : path,
+                                .dummy_shape = steps_dummy_layers > 0 ? path : NULL,
+                                .dummy_layers = steps_dummy_layers,
                                 .device = steps_device,
                                 .n_threads = n_threads,
                                 .n_rows_max = n_rows_max,

@@ -18,7 +18,10 @@ enum {
     AFTER_TOKENS = 3, /* rows behind an accepted path */
     BESIDE_TOKENS = 100,
     VOCAB_MIN = 96, /* ids that all models have */
-    N_SEQS = 3
+    N_SEQS = 8,
+    CROWD_TREES = 5, /* trees beside the one that is checked */
+    CROWD_PREFILL = 20,
+    STEP_ROWS_MAX = 2 + (CROWD_TREES + 1) * TREE_ROWS_MAX + CROWD_PREFILL
 };
 
 /* A tree: row 0 is that of the last token, row i > 0 a draft behind row parent[i] < i. */
@@ -56,22 +59,23 @@ struct tree_chunk {
     const struct tree *tree; /* NULL: one plain row with `token` */
     int32_t token;
     int slot, n_stored; /* slot: whose pages, as in steps.h */
+    int n_prefill;      /* not 0: prefill rows of `token`, from position 0 on */
 };
 
 static int n_rows_of(const struct tree_chunk *c)
 {
-    return c->tree != NULL ? c->tree->n_rows : 1;
+    return c->tree != NULL ? c->tree->n_rows : c->n_prefill > 0 ? c->n_prefill : 1;
 }
 
 static void fill_rows(struct batch *b, const struct tree_chunk *c, int seq, int row)
 {
     for (int i = 0; i < n_rows_of(c); i++) {
-        const int depth = c->tree != NULL ? c->tree->depth[i] : 0;
+        const int depth = c->tree != NULL ? c->tree->depth[i] : i;
 
         ((int32_t *)BATCH_TOKENS(b))[row + i] = c->tree != NULL ? c->tree->tokens[i] : c->token;
         ((int32_t *)BATCH_POSITIONS(b))[row + i] = c->n_stored + depth;
         ((int32_t *)BATCH_ROW_SEQ(b))[row + i] = seq;
-        ((int32_t *)BATCH_PHASES(b))[row + i] = PHASE_DECODE;
+        ((int32_t *)BATCH_PHASES(b))[row + i] = c->n_prefill > 0 ? PHASE_PREFILL : PHASE_DECODE;
         ((uint32_t *)BATCH_TREE_MASKS(b))[row + i] = c->tree != NULL ? c->tree->mask[i] : 1;
         ((struct batch_sample *)BATCH_SAMPLES(b))[row + i] =
             (struct batch_sample){.row = row + i, .top_p = 1};
@@ -186,7 +190,7 @@ struct tree_check {
     struct model *m;
     const char *name;   /* of what is checked */
     int n_bad;          /* comparisons that failed */
-    float *want, *have; /* (3 * TREE_ROWS_MAX, V) each */
+    float *want, *have; /* (STEP_ROWS_MAX, V) each */
     int32_t tokens[TOKENS_MAX];
 };
 
@@ -222,7 +226,7 @@ static void compare_after(struct tree_check *c, const struct tree *t, int last, 
     assert_same(c, c->have, AFTER_TOKENS, n, "accepted path");
 }
 
-/* The tree beside it is shorter. */
+/* Trees beside it are shorter. */
 static int n_beside(int n_stored)
 {
     return n_stored < BESIDE_TOKENS ? n_stored : (int)BESIDE_TOKENS;
@@ -231,29 +235,41 @@ static int n_beside(int n_stored)
 /* Stores tokens [from, n) in the pages of all slots. */
 static void store(const struct tree_check *c, int from, int n)
 {
-    for (int slot = 0; slot < N_SEQS; slot++) {
-        const int end = slot == N_SEQS - 1 ? n_beside(n) : n;
+    for (int slot = 0; slot < 2 + CROWD_TREES; slot++) {
+        const int end = slot >= 2 ? n_beside(n) : n;
         struct steps_seq s = {.tokens = c->tokens, .n_tokens = end, .n_prefill = n, .slot = slot};
 
         s.n_done = from < end ? from : end;
-        steps_play(c->m, &s, 128, N_SEQS);
+        steps_play(c->m, &s, STEP_ROWS_MAX, N_SEQS);
     }
 }
 
+/* Alone; behind a row and before another tree; between more of them, and with prefill rows. */
 static void compare(struct tree_check *c, int n_stored, uint64_t seed)
 {
-    const struct tree t = random_tree(seed), other = random_tree(seed + 1000);
-    const struct tree_chunk chunks[] = {
-        {.token = token_of(seed, 7), .slot = 0, .n_stored = n_stored},
-        {.tree = &t, .slot = 1, .n_stored = n_stored},
-        {.tree = &other, .slot = 2, .n_stored = n_beside(n_stored)}};
+    const struct tree t = random_tree(seed);
     const int64_t vocab = model_config(c->m)->vocab_size;
+    struct tree others[CROWD_TREES];
+    struct tree_chunk chunks[2 + CROWD_TREES + 1] = {
+        {.token = token_of(seed, 7), .slot = 0, .n_stored = n_stored},
+        {.tree = &t, .slot = 1, .n_stored = n_stored}};
 
+    for (int i = 0; i < CROWD_TREES; i++) {
+        others[i] = random_tree(seed + 1000 * (uint64_t)(i + 1));
+        chunks[2 + i] =
+            (struct tree_chunk){.tree = &others[i], .slot = 2 + i, .n_stored = n_beside(n_stored)};
+    }
+    chunks[2 + CROWD_TREES] = (struct tree_chunk){
+        .token = token_of(seed, 8), .slot = 2 + CROWD_TREES, .n_prefill = CROWD_PREFILL};
     play_paths(c->m, &t, n_stored, c->want);
     run_trees(c->m, &chunks[1], 1, c->have);
     assert_same(c, c->have, t.n_rows, n_stored, "tree");
     run_trees(c->m, chunks, 3, c->have);
     assert_same(c, c->have + vocab, t.n_rows, n_stored, "tree beside others");
+    run_trees(c->m, chunks, 2 + CROWD_TREES, c->have);
+    assert_same(c, c->have + vocab, t.n_rows, n_stored, "tree among trees");
+    run_trees(c->m, chunks, 2 + CROWD_TREES + 1, c->have);
+    assert_same(c, c->have + vocab, t.n_rows, n_stored, "tree before prefill rows");
     compare_after(c, &t, t.n_rows - 1 - (int)(seed % (uint64_t)t.n_rows), n_stored);
 }
 
@@ -265,8 +281,8 @@ static void open_check(struct tree_check *c, const char *folder, const char *nam
     *c = (struct tree_check){.name = name};
     for (int i = 0; i < TOKENS_MAX; i++)
         c->tokens[i] = token_of(77, i);
-    c->m = steps_open_kv(folder, 2, 128, N_SEQS, TOKENS_MAX, kv_dtype);
-    n_floats = 3 * TREE_ROWS_MAX * (size_t)model_config(c->m)->vocab_size;
+    c->m = steps_open_kv(folder, 2, STEP_ROWS_MAX, N_SEQS, TOKENS_MAX, kv_dtype);
+    n_floats = STEP_ROWS_MAX * (size_t)model_config(c->m)->vocab_size;
     c->want = mem_new(n_floats * sizeof(float));
     c->have = mem_new(n_floats * sizeof(float));
     steps_poison(c->m);
