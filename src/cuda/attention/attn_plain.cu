@@ -202,6 +202,7 @@ static __device__ void sum_path_values(float acc[ATTN_HEADS], const struct attn_
 {
     enum { N = words<DTYPE>::N };
 
+#pragma unroll 1
     for (int slot = first / N * N; slot < (end + N - 1) / N * N; slot++) {
         const int position = page * PAGE_TOKENS + slot;
         float value = 0.0f;

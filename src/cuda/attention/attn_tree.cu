@@ -88,6 +88,7 @@ static __device__ __forceinline__ void place_path(char *ring, const struct block
 
     if (!attn_path_moves(&p, index * ATTN_UNIT_KEYS, ATTN_UNIT_KEYS))
         return;
+#pragma unroll 1
     for (int position = p.first; left != 0; position += SLOTS_AT_ONCE) {
         struct slot_part<DTYPE> parts[SLOTS_AT_ONCE];
         bool is_moved[SLOTS_AT_ONCE];
@@ -151,10 +152,10 @@ run_warp(struct state *st, char *rings, const struct attn_launch &l, const struc
 
         cp_async_wait<STAGES - PAIR>();
         __syncwarp();
-#pragma unroll
+#pragma unroll 1
         for (int i = 0; i < PAIR; i++)
             if (index + i * k.step < k.unit_end)
-                place_path<DTYPE>(at[i], k, p, index + i * k.step);
+                place_path<DTYPE>(stage_of<DTYPE>(rings, stage + i), k, p, index + i * k.step);
         add_units<DTYPE, PAIR>(st, q, at, k, index, scale);
         __syncwarp();
 #pragma unroll

@@ -23,6 +23,16 @@ static inline HOST_DEVICE int attn_count_bits(uint32_t mask)
 #endif
 }
 
+/* Its index; mask is not 0. */
+static inline HOST_DEVICE int attn_lowest_bit(uint32_t mask)
+{
+#ifdef __CUDA_ARCH__
+    return __ffs((int)mask) - 1;
+#else
+    return __builtin_ctz(mask);
+#endif
+}
+
 /* The path of a row at this position. */
 static inline HOST_DEVICE struct attn_path attn_path_of(int position, uint32_t mask)
 {
@@ -34,17 +44,12 @@ static inline HOST_DEVICE struct attn_path attn_path_of(int position, uint32_t m
 static inline HOST_DEVICE int attn_path_slot(const struct attn_path *p, int position)
 {
     uint32_t left = p->mask;
-    int slot = p->first;
 
     if (position < p->first || left == 0)
         return position;
     for (int k = p->first; k < position; k++)
         left &= left - 1;
-    while ((left & 1) == 0 && left != 0) {
-        left >>= 1;
-        slot++;
-    }
-    return left == 0 ? position : slot;
+    return left == 0 ? position : p->first + attn_lowest_bit(left);
 }
 
 /* Whether one of n keys from `start` on may live in another slot than its position. */
