@@ -142,7 +142,6 @@ struct backend_ops {
     const char *name;      /* "cpu" */
     bool runs_in_worker;   /* its failure ends the process, so `auto` runs it in a worker process */
     bool runs_draft_heads; /* it has the stages of draft heads (args.h) */
-    bool runs_trees;       /* batches may have tree masks (tree_mask.h) and n_candidates */
     enum shard_rule shard_rule;              /* how a model is divided among ranks of this device */
     const struct device_option_row *options; /* this device's own; ends with a row without a name,
                                                 NULL: it has no options */
@@ -158,7 +157,7 @@ struct backend_ops {
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     /* Copies the keys and values of all heads from slots of layers' caches to other slots, bit for
      * bit: of accepted drafts in a tree, to their positions. It takes effect as copy() does. Only
-     * between steps. NULL: the device does not have runs_trees. */
+     * between steps. */
     enum osp_status (*kv_move)(struct backend *be, const struct kv_moves *moves);
     /* As copy(), of many rows at once (row_copies.h). Only for devices with runs_draft_heads. */
     enum osp_status (*copy_rows)(struct backend *be, const struct row_copies *copies);

@@ -10,8 +10,7 @@
  * that holds position first_page * P. Position p lives in table[p / P - first_page], slot p % P.
  *
  * Rows of a draft tree: several rows of a sequence have the same position, so their keys and values
- * cannot all live at it. Such a batch has a mask for each row, see backend/tree_mask.h. Only
- * devices with runs_trees (backend.h) take it. */
+ * cannot all live at it. Such a batch has a mask for each row, see backend/tree_mask.h. */
 #ifndef BACKEND_BATCH_H
 #define BACKEND_BATCH_H
 

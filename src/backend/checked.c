@@ -428,7 +428,7 @@ static bool is_slot(const struct tensor *kv, int32_t page, int32_t slot)
 
 static enum osp_status checked_kv_move(struct backend *be, const struct kv_moves *moves)
 {
-    assert(checked(be)->ops->kv_move != NULL && moves->n_layers > 0 && moves->n > 0);
+    assert(moves->n_layers > 0 && moves->n > 0);
     for (int layer = 0; layer < moves->n_layers; layer++) {
         const struct tensor *kv = moves->kv[layer];
 
@@ -557,7 +557,6 @@ static enum osp_status checked_run(struct backend *be, struct compiled *compiled
     enum osp_status st;
 
     batch_check(b, c->limits.n_rows_max, c->limits.n_samples_max);
-    assert(c->ops->kv_move != NULL || (b->n_tree_masks == 0 && b->n_candidates == 0));
     check_sampled(c, b);
     for (int i = 0; i < p->program->n_ops; i++)
         fit_batch(p->program->ops[i].stage, &p->args[i], b);
@@ -658,7 +657,7 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
     return plugin_ops(out, "cuda");
 }
 
-#define WITHOUT_BACKEND(device, in_worker, draft_heads, trees, rule)                               \
+#define WITHOUT_BACKEND(device, in_worker, draft_heads, rule)                                      \
     static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -699,11 +698,10 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
 DEVICE_LIST(WITHOUT_BACKEND)
 #undef WITHOUT_BACKEND
 
-#define CHECKED_DEVICE(device, in_worker, draft_heads, trees, rule)                                \
+#define CHECKED_DEVICE(device, in_worker, draft_heads, rule)                                       \
     [DEVICE_##device] = {.name = #device,                                                          \
                          .runs_in_worker = in_worker,                                              \
                          .runs_draft_heads = draft_heads,                                          \
-                         .runs_trees = trees,                                                      \
                          .shard_rule = rule,                                                       \
                          .open = open_##device,                                                    \
                          .close = checked_close,                                                   \
@@ -755,7 +753,7 @@ const struct device_option_row *device_option_rows(enum device device)
 enum osp_status device_check(enum device device)
 {
     static enum osp_status (*const checks[N_DEVICES])(const struct backend_ops **) = {
-#define DEVICE_CHECK(device, in_worker, draft_heads, trees, rule) device_ops_##device,
+#define DEVICE_CHECK(device, in_worker, draft_heads, rule) device_ops_##device,
         DEVICE_LIST(DEVICE_CHECK)
 #undef DEVICE_CHECK
     };

@@ -6,13 +6,12 @@
 
 #include "backend/backend.h"
 
-/* X(device, runs_in_worker, runs_draft_heads, runs_trees and shard_rule of backend_ops):
+/* X(device, runs_in_worker, runs_draft_heads and shard_rule of backend_ops):
  * device_ops_<device>() gives its operations, or fails where it cannot run. */
-#define DEVICE_LIST(X)                                                                             \
-    X(cpu, false, true, true, SHARD_FOR_CPU) X(cuda, true, true, true, SHARD_FOR_GPU)
+#define DEVICE_LIST(X) X(cpu, false, true, SHARD_FOR_CPU) X(cuda, true, true, SHARD_FOR_GPU)
 
 enum device {
-#define DEVICE_ENUM(device, in_worker, draft_heads, trees, rule) DEVICE_##device,
+#define DEVICE_ENUM(device, in_worker, draft_heads, rule) DEVICE_##device,
     DEVICE_LIST(DEVICE_ENUM)
 #undef DEVICE_ENUM
         N_DEVICES

@@ -6,7 +6,7 @@
 #include "base/log.h"
 
 static const char *const device_names[N_DEVICES] = {
-#define DEVICE_NAME(device, in_worker, draft_heads, trees, rule) #device,
+#define DEVICE_NAME(device, in_worker, draft_heads, rule) #device,
     DEVICE_LIST(DEVICE_NAME)
 #undef DEVICE_NAME
 };

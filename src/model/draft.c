@@ -258,11 +258,10 @@ static enum osp_status bind_output(struct draft_builder *b)
     s->sample = (struct sample_args){.tokens = d->act.tokens,
                                      .logprobs = d->act.logprobs,
                                      .logits = d->act.logits,
+                                     .candidates = d->act.candidates,
                                      .n_valid = w->target_ids == NULL && w->head.data == NULL
                                                     ? b->m->sample.n_valid
                                                     : c->draft_vocab_size};
-    if (b->m->ops->runs_trees)
-        s->sample.candidates = d->act.candidates;
     if (w->head.data != NULL)
         TRY(pack(b, &s->logits.head, &w->head));
     if (w->target_ids != NULL) {
@@ -441,11 +440,6 @@ enum osp_status model_draft_tokens(struct model *m, uint64_t ticket, int n, int3
     memcpy(tokens, sampled.tokens, size_bytes);
 out:
     return st;
-}
-
-bool model_draft_runs_trees(const struct model *m)
-{
-    return m->ops->runs_trees;
 }
 
 enum osp_status model_draft_candidates(struct model *m, int n, int32_t *tokens)

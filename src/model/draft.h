@@ -75,8 +75,6 @@ CHECKED enum osp_status model_draft_move(struct model *m, int from, int to);
  * be sampled. */
 CHECKED enum osp_status model_draft_tokens(struct model *m, uint64_t ticket, int n,
                                            int32_t *tokens);
-/* Whether passes can guess trees: batches with tree masks and n_candidates. */
-bool model_draft_runs_trees(const struct model *m);
 /* After model_draft_tokens(), of a batch with n_candidates > 0: (n, DRAFT_CANDIDATES_MAX) token ids
  * of the target, the best guesses of each sample, as sample_args.candidates. */
 CHECKED enum osp_status model_draft_candidates(struct model *m, int n, int32_t *tokens);

@@ -82,7 +82,7 @@ CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
  * memory of model_page_bytes(). */
 CHECKED enum osp_status model_page_copy(struct model *m, enum page_group group, int from, int to);
 /* Slots of all layers of a group but a draft head's, which computes its own again, n moves one
- * after the other. Only on a device with runs_trees. */
+ * after the other. */
 CHECKED enum osp_status model_kv_move(struct model *m, enum page_group group,
                                       const struct kv_move *moves, int n);
 CHECKED enum osp_status model_page_read(struct model *m, enum page_group group, int page,

@@ -484,8 +484,7 @@ void check_sample(void)
     for (int i = 0; i < (under.is_quick ? 4 : 5); i++)
         check_edits(vocabs[i] + 13, under.is_quick || vocabs[i] > 1000 ? 18 : SAMPLES_MAX);
     check_edits(3000, under.is_quick ? 18 : SAMPLES_MAX);
-    if (under.ops->runs_trees)
-        check_all_candidates();
+    check_all_candidates();
     if (under.is_in_worker) {
         static const double deviations[] = {3, 0, 1e-3, 0.3, 30};
 

@@ -29,8 +29,7 @@ struct draft_request {
         *q; /* the caller sets it to NULL when it leaves before its guesses were read */
     struct draft_progress *progress;
     int n_max; /* at least 1; with a shape, its nodes */
-    /* A tree of guesses, not a chain; NULL: a chain. All requests of a call have one, or none. Only
-     * where model_draft_runs_trees(). */
+    /* A tree of guesses, not a chain; NULL: a chain. All requests of a call have one, or none. */
     const struct draft_shape *shape;
     int32_t tokens[DRAFTS_MAX]; /* out: (n) */
     int8_t parents[DRAFTS_MAX]; /* out: (n), with a shape: as in draft_tree.h */

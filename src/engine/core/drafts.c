@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "engine/core/engine.h"
 
@@ -32,31 +31,20 @@ static void make_chain(struct request_drafts *d)
 
 /* ---- life cycle ---- */
 
-bool drafts_are_trees(const struct osp_speculative *o, const struct model *model)
+bool drafts_are_trees(const struct osp_speculative *o)
 {
-    const struct draft_shape tree = draft_shape_of(o->tree_parents, o->n_tree);
-
-    return o->n_tree > 0 && model_draft_runs_trees(model) && !draft_is_chain(tree.parents, tree.n);
+    return o->n_tree > 0 &&
+           !draft_is_chain(draft_shape_of(o->tree_parents, o->n_tree).parents, o->n_tree);
 }
 
-/* A device without tree attention gets chains that are as long as the tree is deep. */
-static void init_tree(struct engine_drafts *d, const struct model *model)
+/* A tree that is a chain, as vLLM's default, is one here, too. */
+static void init_tree(struct engine_drafts *d)
 {
-    struct osp_speculative *o = &d->options;
-    const struct draft_shape tree = draft_shape_of(o->tree_parents, o->n_tree);
     double mean = FIRST_ACCEPTANCE[DRAFT_EAGLE3];
 
-    if (o->n_tree == 0)
+    if (!drafts_are_trees(&d->options))
         return;
-    if (!drafts_are_trees(o, model)) {
-        o->tokens_max = draft_shape_levels(&tree);
-        o->tokens_min = min_int(o->tokens_min, o->tokens_max);
-        if (!draft_is_chain(tree.parents, tree.n))
-            log_info("this device has no tree attention: drafts are chains of %d tokens",
-                     o->tokens_max);
-        return;
-    }
-    d->tree = tree;
+    d->tree = draft_shape_of(d->options.tree_parents, d->options.n_tree);
     for (int rank = 1; rank < DRAFTS_MAX; rank++) {
         mean *= 1 - FIRST_ACCEPTANCE[DRAFT_EAGLE3]; /* before anything was measured */
         d->rank_acceptance[rank].mean = mean;
@@ -80,7 +68,7 @@ enum osp_status engine_drafts_init(struct engine_drafts *d, const struct osp_spe
     TRY(mem_try_array(&d->progress, n, sizeof(struct draft_progress *), "drafts of a step"));
     TRY(mem_try_array(&d->shapes, n, sizeof *d->shapes, "drafts of a step"));
     TRY(draft_model_new(&d->model, model, limits));
-    init_tree(d, model);
+    init_tree(d);
 out:
     return st;
 }

@@ -68,9 +68,8 @@ struct engine_drafts {
     uint64_t results_ns; /* of the step before; 0: there was a pause */
 };
 
-/* Whether the draft head guesses trees: some are asked for, the device has tree attention, and they
- * are no chains. */
-bool drafts_are_trees(const struct osp_speculative *o, const struct model *model);
+/* Whether the draft head guesses trees that are no chains. */
+bool drafts_are_trees(const struct osp_speculative *o);
 /* model: of the engine; used by methods with a draft model. */
 CHECKED enum osp_status engine_drafts_init(struct engine_drafts *d,
                                            const struct osp_speculative *options,

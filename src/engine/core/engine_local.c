@@ -141,7 +141,7 @@ static enum osp_status open_local(struct osp_engine *e)
     e->limits.target_itl_ns = e->options.target_itl_ms * 1e6;
     e->limits.has_draft_head = e->options.speculative.method == OSP_DRAFTS_EAGLE3;
     e->limits.has_guesses_behind = e->limits.has_draft_head && e->depth == DEPTH_QUEUED &&
-                                   !drafts_are_trees(&e->options.speculative, e->model->model);
+                                   !drafts_are_trees(&e->options.speculative);
     /* the draft head's program takes the states of all sequences from one step */
     e->limits.has_steps_apart = device.runs_phases_apart && !e->limits.has_draft_head;
     e->limits.has_prefill_bursts = device.has_slow_small_prefill;

@@ -322,8 +322,7 @@ void sched_abandon(struct sched *s);
  * token. q->is_constrained: its present mask must be that of all n samples after the first, too. A
  * step with drafts is planned only when no step is in flight. */
 void sched_set_drafts(struct sched *s, struct seq *q, const int32_t *drafts, int n);
-/* The same for a tree of drafts: parents (n) as in draft_tree.h. Only on a device with
- * runs_trees. */
+/* The same for a tree of drafts: parents (n) as in draft_tree.h. */
 void sched_set_tree(struct sched *s, struct seq *q, const int32_t *drafts, const int8_t *parents,
                     int n);
 /* The first n drafts of q, if it still has them: those set before may have been tokens < 0, for a
