@@ -12,6 +12,12 @@ static bool is_cache(const struct tensor *t, enum access access)
     return t->n_dims == 5 && (access == ACCESS_APPEND || access == ACCESS_CACHE);
 }
 
+/* Ids of a vocabulary are not packed: a draft head writes them to memory of the device. */
+static bool is_weight(const struct tensor *t, enum access access)
+{
+    return access == ACCESS_WEIGHT && t->dtype != DTYPE_I32;
+}
+
 static size_t bytes_of(const struct tensor *t, enum access access)
 {
     if (!is_cache(t, access))
@@ -30,7 +36,7 @@ void move_there(struct mirror *m, void *args)
 
         if (t->data == NULL)
             continue; /* the stage does not use it */
-        if (fields[i].access == ACCESS_WEIGHT) {
+        if (is_weight(t, fields[i].access)) {
             if (t->layout != LAYOUT_PACKED)
                 must(under.ops->pack(under.device, t, &host));
             continue;
@@ -47,9 +53,10 @@ void move_back(struct mirror *m, const void *args, void *there)
     const struct stage_field *fields = stage_fields(m->stage, &n);
 
     for (int i = 0; i < n && under.is_in_worker; i++) {
-        void *host = tensor_at((void *)(uintptr_t)args, &fields[i])->data;
+        const struct tensor *t = tensor_at((void *)(uintptr_t)args, &fields[i]);
+        void *host = t->data;
 
-        if (fields[i].access == ACCESS_WEIGHT || host == NULL)
+        if (is_weight(t, fields[i].access) || host == NULL)
             continue;
         must(under.ops->read(under.device, host, tensor_at(there, &fields[i])->data,
                              m->mem[i].size_bytes));
