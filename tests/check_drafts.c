@@ -248,7 +248,7 @@ static bool is_eagle3(enum way way)
     return way >= WAY_EAGLE3 && way <= WAY_BUSH;
 }
 
-/* Trees, level by level; a device that has none drafts chains of 5 and 3. */
+/* Trees, level by level. */
 static void choose_tree(struct osp_speculative *s, enum way way)
 {
     static const signed char tree[] = {-1, -1, -1, -1, 0, 0, 0, 1, 1, 2, 4, 4, 5, 7, 10, 14};
