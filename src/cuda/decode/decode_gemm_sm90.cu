@@ -7,7 +7,8 @@
  *
  * Traffic: the weights once, and for each item its tokens, from L2. Bound by the wgmmas and, with
  * 32 tokens, by the expansion of the weights. */
-#include "cuda/decode/decode_sm90.cuh"
+#include "cuda/decode/decode_tile_sm90.cuh"
+#include "cuda/decode/heads.cuh"
 #include "cuda/decode/operand_piece.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -77,83 +78,257 @@ template <class SHAPE> struct gemm_items {
     }
 };
 
-/* ---- epilogue: a thread has rows 2 g and 2 g + 1 of its warp's tile, g = lane / 4, for tokens
- * 8 i + 2 t and 8 i + 2 t + 1, t = lane % 4 ---- */
+/* ---- epilogues: a thread has rows 2 g and 2 g + 1 of its warp's tile, g = lane / 4, for tokens
+ * 8 i + 2 t and 8 i + 2 t + 1, t = lane % 4; of four sums the first two are of the first row ---- */
 
-template <int KIND, class SHAPE>
-static __device__ __forceinline__ float value_of(const struct item_sums<KIND, SHAPE> &sums, int i,
-                                                 int n_slices)
+/* A group's threads, behind its part of the shared memory: at of this thread. */
+struct group_part {
+    uint32_t sums, biases, slots;
+    int barrier;
+};
+
+template <int KIND>
+static __device__ __forceinline__ struct group_part group_part_of(uint32_t at, int group)
 {
-    if constexpr (KIND == SUMS_OF_OUT_SLICES)
-        return out_sum_value(sums.out_slices[i], n_slices);
-    else
-        return sums.eighths[i] * CODE_UNIT;
+    return {at + threadIdx.x % GROUP_THREADS * LANE_BYTES, at + tile_aside<KIND>::BIASES_AT,
+            at + tile_aside<KIND>::SLOTS_AT, 1 + group};
+}
+
+static __device__ __forceinline__ void group_sync(const struct group_part &part)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(part.barrier), "n"((int)GROUP_THREADS) : "memory");
+}
+
+static __device__ __forceinline__ float2 load_pair(uint32_t at)
+{
+    const uint2 bits = load_shared_pair<0>(at);
+
+    return make_float2(__uint_as_float(bits.x), __uint_as_float(bits.y));
+}
+
+/* Stores the biases of the rows and, of keys and values, the slots of the tokens. */
+template <class SHAPE>
+static __device__ __forceinline__ void begin_tile(const struct decode_gemm &p,
+                                                  const struct group_part &part,
+                                                  const struct row_of_jobs &at,
+                                                  const struct gemm_items<SHAPE> &items)
+{
+    const int i = threadIdx.x % GROUP_THREADS, row = at.row * UNIT_ROWS + i;
+
+    if (i < UNIT_ROWS)
+        asm volatile("st.shared.f32 [%0], %1;" ::"r"(part.biases + i * 4),
+                     "f"(row < p.w[at.job].n_rows ? vector_at(p.bias[at.job], 0, row) : 0.0f)
+                     : "memory");
+    if (p.heads.pages != NULL && at.job > 0 && i < items.n_tokens()) {
+        const struct slot_of_token slot = slot_of(p.heads, items.first_token + i);
+
+        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(part.slots + i * HEAD_SLOT_BYTES),
+                     "r"(slot.page), "r"(slot.slot)
+                     : "memory");
+    }
+}
+
+/* The struct out_sum of number k of an octet. */
+static __device__ __forceinline__ struct out_sum slices_of(const uint4 &high, const uint4 &low,
+                                                           uint32_t overflows, int i, int k)
+{
+    const uint32_t highs[4] = {high.x, high.y, high.z, high.w};
+    const uint32_t lows[4] = {low.x, low.y, low.z, low.w};
+
+    return {highs[k], lows[k], overflows >> (i * 4 + k) & 1 ? FIXED_OVERFLOW : 0};
+}
+
+/* Stores a thread's numbers of attn_out, or the words of their sums. */
+template <class SHAPE>
+static __device__ __forceinline__ void
+store_slices(const struct decode_gemm &p, const struct group_part &part, uint32_t overflows,
+             int row, const struct gemm_items<SHAPE> &items, float2 bias)
+{
+    const int n_slices = (int)units_of(p.w[0].n_units, p.slice_units), width = p.out_width[0];
+
+#pragma unroll 1
+    for (int i = 0; i < OCTETS; i++) {
+        const uint4 high = load_shared<0>(part.sums + i * OCTET_BYTES);
+        const uint4 low = load_shared<0>(part.sums + PLANE_BYTES + i * OCTET_BYTES);
+
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const int token = i * 8 + (int)threadIdx.x % 4 * 2 + k;
+            const int64_t to = (int64_t)(items.first_token + token) * width + row;
+            const struct out_sum first = slices_of(high, low, overflows, i, k);
+            const struct out_sum second = slices_of(high, low, overflows, i, k + 2);
+
+            if (token >= items.n_tokens())
+                continue;
+            if (p.low != NULL) {
+                store_words(p.out[0], p.low, to, first, n_slices);
+                store_words(p.out[0], p.low, to + 1, second, n_slices);
+            } else {
+                *(float2 *)(p.out[0] + to) =
+                    make_float2(out_sum_value(first, n_slices) + bias.x,
+                                out_sum_value(second, n_slices) + bias.y);
+            }
+        }
+    }
+}
+
+/* Numbers k and k + 2 of an octet, with their biases. */
+static __device__ __forceinline__ float2 pair_of(const float4 &sums, int k, float2 bias)
+{
+    return make_float2((k == 0 ? sums.x : sums.y) * CODE_UNIT + bias.x,
+                       (k == 0 ? sums.z : sums.w) * CODE_UNIT + bias.y);
+}
+
+template <class SHAPE>
+static __device__ __forceinline__ void store_eighths(const struct decode_gemm &p,
+                                                     const struct group_part &part, int job,
+                                                     int row, const struct gemm_items<SHAPE> &items,
+                                                     float2 bias)
+{
+    const int width = p.out_width[job];
+
+#pragma unroll 2
+    for (int i = 0; i < OCTETS; i++) {
+        const float4 sums = load_sums(part.sums + i * OCTET_BYTES);
+
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const int token = i * 8 + (int)threadIdx.x % 4 * 2 + k;
+
+            if (token < items.n_tokens())
+                *(float2 *)(p.out[job] + (int64_t)(items.first_token + token) * width + row) =
+                    pair_of(sums, k, bias);
+        }
+    }
+}
+
+/* Stores two pairs of numbers that RoPE rotates together, (d, d + HALF) and (d + 1, d + 1 + HALF). */
+static __device__ __forceinline__ void store_pairs(const struct decode_gemm &p,
+                                                   const struct row_of_jobs &at, int d, int token,
+                                                   uint32_t slots, int i, float2 low, float2 high)
+{
+    enum { HALF = DECODE_HEAD_WIDTH / 2 };
+    const struct decode_heads &h = p.heads;
+    float *const q =
+        p.out[0] + (int64_t)token * p.out_width[0] + at.row * DECODE_HEAD_WIDTH + d;
+
+    if (at.job < 2) {
+        const float *rotation = h.cos_sin + (int64_t)token * DECODE_HEAD_WIDTH + d;
+        const float2 cosine = __ldcg((const float2 *)rotation);
+        const float2 sine = __ldcg((const float2 *)(rotation + HALF));
+
+        rotate_pair(&low.x, &high.x, cosine.x, sine.x);
+        rotate_pair(&low.y, &high.y, cosine.y, sine.y);
+    }
+    if (at.job == 0) {
+        *(float2 *)q = low;
+        *(float2 *)(q + HALF) = high;
+    } else {
+        const uint2 words = load_shared_pair<0>(slots + i * HEAD_SLOT_BYTES);
+        const struct slot_of_token slot = {(int)words.x, (int)words.y};
+
+        store_rotated(h, slot, at.job, at.row, d, NULL, low.x, high.x);
+        store_rotated(h, slot, at.job, at.row, d + 1, NULL, low.y, high.y);
+    }
+}
+
+/* A row of units is a head. Warps w and w + 2 have its halves; each of them stores both halves, of
+ * half of the tokens. */
+template <class SHAPE>
+static __device__ __forceinline__ void store_heads(const struct decode_gemm &p,
+                                                   const struct group_part &part,
+                                                   const struct row_of_jobs &at, int warp,
+                                                   const struct gemm_items<SHAPE> &items)
+{
+    enum { HALF_BYTES = GROUP_THREADS / 2 * LANE_BYTES, HALF = DECODE_HEAD_WIDTH / 2 };
+    const int lane = threadIdx.x % WARP_LANES, first = warp / 2 * (OCTETS / 2);
+    const int d = warp % 2 * TILE_ROWS + lane / 4 * 2;
+    const uint32_t sums = part.sums - warp / 2 * HALF_BYTES + first * OCTET_BYTES;
+    const float2 low_bias = load_pair(part.biases + d * 4);
+    const float2 high_bias = load_pair(part.biases + (d + HALF) * 4);
+
+#pragma unroll 1 /* code that runs once is fetched from memory line by line */
+    for (int i = 0; i < OCTETS / 2; i++) {
+        const float4 low = load_sums(sums + i * OCTET_BYTES);
+        const float4 high = load_sums(sums + i * OCTET_BYTES + HALF_BYTES);
+
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const int token = (first + i) * 8 + lane % 4 * 2 + k;
+
+            if (token < items.n_tokens())
+                store_pairs(p, at, d, items.first_token + token, part.slots, token,
+                            pair_of(low, k, low_bias), pair_of(high, k, high_bias));
+        }
+    }
+}
+
+/* Equal in all lanes: the compiler then keeps it in a uniform register. */
+static __device__ __forceinline__ int uniform(int i)
+{
+    return __shfl_sync(ALL_LANES, i, 0);
 }
 
 template <int KIND, class SHAPE>
-static __device__ __forceinline__ void store_rows(const struct decode_gemm &p, int job, int row,
-                                                  const struct item_sums<KIND, SHAPE> &sums,
-                                                  int first_token, int n_tokens, float2 bias)
+static __device__ __forceinline__ void store_tile(const struct decode_gemm &p,
+                                                  const struct group_part &part,
+                                                  const struct gemm_items<SHAPE> &items, int group,
+                                                  int warp, uint32_t overflows)
 {
-    const int width = p.out_width[job];
-    const int n_slices =
-        KIND == SUMS_OF_OUT_SLICES ? (int)units_of(p.w[0].n_units, p.slice_units) : 0;
+    const int tile_row = warp * TILE_ROWS + (int)threadIdx.x % WARP_LANES / 4 * 2;
+    const struct row_of_jobs at = find_row(p, items.row(group));
+    const int row = at.row * UNIT_ROWS + tile_row;
 
-    if (row >= p.w[job].n_rows)
+    if (items.first_row + group >= items.n_rows || row >= p.w[at.job].n_rows)
         return;
-#pragma unroll
-    for (int i = 0; i < SHAPE::SUMS / 2; i++) {
-        const int token = i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2, at = i / 2 * 4 + i % 2;
-
-        if (token >= n_tokens)
-            continue;
-        if constexpr (KIND == SUMS_OF_OUT_SLICES)
-            if (p.low != NULL) {
-                const int64_t to = (int64_t)(first_token + token) * width + row;
-
-                store_words(p.out[0], p.low, to, sums.out_slices[at], n_slices);
-                store_words(p.out[0], p.low, to + 1, sums.out_slices[at + 2], n_slices);
-                continue;
-            }
-        *(float2 *)(p.out[job] + (int64_t)(first_token + token) * width + row) =
-            make_float2(value_of<KIND, SHAPE>(sums, at, n_slices) + bias.x,
-                        value_of<KIND, SHAPE>(sums, at + 2, n_slices) + bias.y);
+    if (KIND == SUMS_OF_EIGHTHS && p.heads.pages != NULL) {
+        store_heads<SHAPE>(p, part, at, warp, items);
+        return;
     }
+    const float2 bias = load_pair(part.biases + tile_row * 4);
+
+    if constexpr (KIND == SUMS_OF_OUT_SLICES)
+        store_slices<SHAPE>(p, part, overflows, row, items, bias);
+    else
+        store_eighths<SHAPE>(p, part, at.job, row, items, bias);
 }
 
 template <int KIND, class SHAPE>
 static __device__ __forceinline__ void consume(const struct decode_gemm &p, struct stages s,
                                                int group, int warp)
 {
-    const int tile_row = warp * TILE_ROWS + (int)threadIdx.x % WARP_LANES / 4 * 2;
-    const struct consumer c = consumer_of<SHAPE>(group, warp, p.w[0].n_units, p.slice_units);
+    const uint32_t aside = s.at + SHAPE::RING_BYTES + group * SHAPE::ASIDE_BYTES;
+    const struct tile_consumer c = {(uint32_t)threadIdx.x % GROUP_THREADS * LANE_BYTES,
+                                    MXFP4_SCALES_OFFSET + (uint32_t)scales_word(warp) * 4,
+                                    SHAPE::UNITS_AT + (uint32_t)group * MXFP4_UNIT_BYTES, aside,
+                                    p.w[0].n_units, p.slice_units};
     struct gemm_items<SHAPE> items(p);
+    const int end = uniform(items.end);
 
-    for (int item = items.first; item < items.end; item++) {
+    for (int item = uniform(items.first); item < end; item++) {
+        const struct group_part part = group_part_of<KIND>(aside, group);
+
         items.begin(item);
-        const struct row_of_jobs at = find_row(p, items.row(group));
-        const int row = at.row * UNIT_ROWS + tile_row;
-        const struct decode_vector &biases = p.bias[at.job];
-        const uint2 bits =
-            row < p.w[at.job].n_rows ? vector_pair_bits(biases, 0, row) : make_uint2(0, 0);
-        struct item_sums<KIND, SHAPE> sums;
+        group_sync(part); /* the sums of the item before have been read */
+        begin_tile<SHAPE>(p, part, find_row(p, items.row(group)), items);
+        clear_tile<KIND>(c.sums_at + c.lane_at);
+        const uint32_t overflows = multiply_tile<KIND, SHAPE>(c, &s);
 
-        multiply_row<KIND, SHAPE>(&sums, c, &s, true);
-        if (items.first_row + group >= items.n_rows)
-            continue;
-        store_rows<KIND, SHAPE>(p, at.job, row, sums, items.first_token, items.n_tokens(),
-                                pair_of_bits(biases, bits));
+        group_sync(part);
+        store_tile<KIND, SHAPE>(p, part, items, group, warp, overflows);
     }
 }
 
 #endif
 
-template <int KIND, int TOKENS, int GROUPS, int STAGE_UNITS>
+/* ---- the kernel ---- */
+
+template <int KIND, int GROUPS>
 static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
     gemm_wide_kernel(const __grid_constant__ struct decode_gemm p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    typedef struct wide_shape<TOKENS, GROUPS, STAGE_UNITS> SHAPE;
+    typedef struct tile_shape<KIND, GROUPS> SHAPE;
 
     run_block<SHAPE, false>(
         [&](const struct stages &s, int warp) {
@@ -172,26 +347,56 @@ static __global__ void __launch_bounds__((1 + GROUPS) * GROUP_THREADS, 1)
 #endif
 }
 
-template <int KIND, int TOKENS, int GROUPS, int STAGE_UNITS>
+template <int KIND, int GROUPS>
 static bool launch_shape(struct launch_list *list, const struct decode_gemm *p)
 {
-    typedef struct wide_shape<TOKENS, GROUPS, STAGE_UNITS> SHAPE;
+    typedef struct tile_shape<KIND, GROUPS> SHAPE;
 
-    return decode_launch_of<gemm_wide_kernel<KIND, TOKENS, GROUPS, STAGE_UNITS>>(
+    return decode_launch_of<gemm_wide_kernel<KIND, GROUPS>>(
         list, (unsigned)list->gpu->n_sms, SHAPE::THREADS, SHAPE::SHARED_BYTES, *p);
+}
+
+/* The number of rows of an item, at most `max`, with which the block that has most items ends
+ * first. An item of n rows takes as long as n + 2 rows: all of them wait for the tokens. */
+static int best_groups(const struct launch_list *list, const struct decode_gemm *p, int max)
+{
+    enum { TOKENS_COST = 2 };
+    const int64_t n_tiles = units_of(p->n_tokens, TILE_TOKENS);
+    int64_t n_rows = 0, least = INT64_MAX;
+    int best = 2;
+
+    for (int i = 0; i < p->n_jobs; i++)
+        n_rows += units_of(p->w[i].n_rows, UNIT_ROWS);
+    for (int n = 2; n <= max; n++) {
+        const int64_t n_items = units_of(n_rows, n) * n_tiles;
+        const int64_t cost = units_of(n_items, list->gpu->n_sms) * (n + TOKENS_COST);
+
+        if (cost < least)
+            least = cost, best = n;
+    }
+    return best;
 }
 
 bool launch_decode_gemm_sm90(struct launch_list *list, const struct decode_gemm *p)
 {
-    if (!p->is_mxfp4 || p->heads.pages != NULL)
+    if (!p->is_mxfp4)
         return false;
     for (int i = 0; i < p->n_jobs; i++)
         if (p->w[i].n_rows % 2 != 0 || p->out_width[i] % 2 != 0)
             return false;
-    /* 64 tokens halve the expansions of the LM head. The output projection has 45 rows of units: of
-     * 256 tokens these would be 92 items, fewer than an H100 has SMs. */
-    return p->slice_units > 0 ? launch_shape<SUMS_OF_OUT_SLICES, 32, 3, 4>(list, p)
-                              : launch_shape<SUMS_OF_EIGHTHS, 64, 2, 2>(list, p);
+    if (p->slice_units > 0)
+        return best_groups(list, p, 3) == 3 ? launch_shape<SUMS_OF_OUT_SLICES, 3>(list, p)
+                                            : launch_shape<SUMS_OF_OUT_SLICES, 2>(list, p);
+    switch (best_groups(list, p, 5)) {
+    case 5:
+        return launch_shape<SUMS_OF_EIGHTHS, 5>(list, p);
+    case 4:
+        return launch_shape<SUMS_OF_EIGHTHS, 4>(list, p);
+    case 3:
+        return launch_shape<SUMS_OF_EIGHTHS, 3>(list, p);
+    default:
+        return launch_shape<SUMS_OF_EIGHTHS, 2>(list, p);
+    }
 }
 
 /* ---- the operand ---- */

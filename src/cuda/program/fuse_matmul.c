@@ -221,7 +221,8 @@ bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matm
     if (!is_decode(f) || (a->kv.dtype != DTYPE_BF16 && a->kv.dtype != DTYPE_F32) ||
         a->kv.dim[4] != DECODE_HEAD_WIDTH || m->w[1].dtype != m->w[0].dtype ||
         m->w[2].dtype != m->w[0].dtype ||
-        (kernel != KERNEL_DECODE_GEMM && kernel != KERNEL_DECODE_SMEM_RESIDENT))
+        (kernel != KERNEL_DECODE_GEMM && kernel != KERNEL_DECODE_SMEM_RESIDENT &&
+         kernel != KERNEL_DECODE_GEMM_SM90))
         return false;
     p.heads = (struct decode_heads){
         .pages = a->kv.data,
