@@ -220,7 +220,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
         const uint32_t tokens_bytes = warp == TOKENS_WARP ? items.tokens_bytes() : 0;
 
         const unsigned char *row = items.units(min(warp, SHAPE::ROWS - 1));
-        const int to_second = has_two ? (int)(items.units(warp + GROUP_WARPS) - row) : 0;
+        const int64_t to_second = has_two ? items.units(warp + GROUP_WARPS) - row : 0;
 
 #pragma unroll 1
         for (int left = from.n_units; left > 0; left -= SHAPE::STAGE_UNITS) {
