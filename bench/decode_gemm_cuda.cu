@@ -21,10 +21,12 @@ enum shape { QKV, QKV_F32, QKV_PLAIN, OUT, OUT_WORDS, HEAD, N_SHAPES };
 static const char *const shape_names[N_SHAPES] = {"qkv",      "qkv, F32 pages",  "qkv, no heads",
                                                   "attn_out", "attn_out, words", "LM head"};
 
+static bool has_operand_kernel = true; /* steps have it only where no other kernel stores the rows */
+
 /* What all launches share. */
 static struct {
     char *weights[N_SHAPES], *rows, *operand, *pages;
-    float *out, *cos_sin, *bias;
+    float *out, *cos_sin, *bias, *mhz;
     int32_t *low, *n_live;
     struct batch *batch;
     size_t pages_bytes;
@@ -89,35 +91,33 @@ static struct decode_gemm product_of(enum shape s, int layer, int n_rows)
     return p;
 }
 
-/* groups 0: by decode_gemm.cu; 1: the launcher's choice. False: there is no such kernel. */
-static bool launch(struct launch_list *list, enum shape s, int groups, int layer, int n_rows)
+/* decode_gemm.cu, what launch_decode_gemm_sm90() selects, then each of its tiles. */
+enum { BY_MMA, SELECTED, FIRST_TILE, N_KERNELS = FIRST_TILE + sizeof(tile_choices) / sizeof(tile_choices[0]) };
+
+static bool has_kernel(enum shape s, int kernel)
+{
+    const enum row_sums kind = s == OUT || s == OUT_WORDS ? SUMS_OF_OUT_SLICES : SUMS_OF_EIGHTHS;
+
+    return kernel < FIRST_TILE || tile_choices[kernel - FIRST_TILE].kind == kind;
+}
+
+static void launch(struct launch_list *list, enum shape s, int kernel, int layer, int n_rows)
 {
     const struct decode_gemm p = product_of(s, layer, n_rows);
 
-    if (groups == 0)
-        return launch_decode_gemm(list, &p);
-    launch_decode_operand(list, &p);
-    if (groups == 1)
-        return launch_decode_gemm_sm90(list, &p);
-    if (s == OUT || s == OUT_WORDS)
-        return groups == 2   ? launch_shape<SUMS_OF_OUT_SLICES, 2>(list, &p)
-               : groups == 3 ? launch_shape<SUMS_OF_OUT_SLICES, 3>(list, &p)
-                             : false;
-    return groups == 2   ? launch_shape<SUMS_OF_EIGHTHS, 2>(list, &p)
-           : groups == 3 ? launch_shape<SUMS_OF_EIGHTHS, 3>(list, &p)
-           : groups == 4 ? launch_shape<SUMS_OF_EIGHTHS, 4>(list, &p)
-                         : launch_shape<SUMS_OF_EIGHTHS, 5>(list, &p);
-}
-
-enum { GROUPS_MAX = 5 };
-
-static bool has_groups(enum shape s, int groups)
-{
-    return groups <= 3 || (s != OUT && s != OUT_WORDS);
+    if (kernel == BY_MMA) {
+        (void)launch_decode_gemm(list, &p);
+        return;
+    }
+    if (has_operand_kernel)
+        launch_decode_operand(list, &p);
+    if (!(kernel == SELECTED ? launch_decode_gemm_sm90(list, &p)
+                             : tile_choices[kernel - FIRST_TILE].launch(list, &p)))
+        printf("%s: the GPU does not support kernel %d\n", shape_names[s], kernel);
 }
 
 /* What the kernels of a shape may write: out, pages, and the low words. */
-static std::vector<uint32_t> bytes_left(cudaStream_t stream, enum shape s, int groups, int n_rows)
+static std::vector<uint32_t> bytes_left(cudaStream_t stream, enum shape s, int kernel, int n_rows)
 {
     const size_t sizes[3] = {
         (size_t)(s == HEAD ? (int)CHECKED_ROWS : (int)ROWS_MAX) * rows_of_shape(s) * 4,
@@ -133,7 +133,7 @@ static std::vector<uint32_t> bytes_left(cudaStream_t stream, enum shape s, int g
         shared.operand, 0xFF,
         (size_t)operand_bytes(operand_rows(ROWS_MAX), ATT_WIDTH, ROUNDS_TO_F16), stream));
     launch_once(stream,
-                [&](struct launch_list *list) { (void)launch(list, s, groups, 0, n_rows); });
+                [&](struct launch_list *list) { launch(list, s, kernel, 0, n_rows); });
     CHECK(cudaStreamSynchronize(stream));
     for (int i = 0; i < 3; i++, to += sizes[i - 1])
         CHECK(cudaMemcpy(to, from[i], sizes[i], cudaMemcpyDeviceToHost));
@@ -147,21 +147,54 @@ static int check(cudaStream_t stream, enum shape s, int n_rows, int n_live)
 
     CHECK(cudaMemcpy(shared.n_live, &n_live, sizeof(n_live), cudaMemcpyHostToDevice));
     expected = bytes_left(stream, s, 0, n_rows);
-    for (int groups = 2; groups <= GROUPS_MAX; groups++) {
-        if (!has_groups(s, groups))
+    for (int kernel = FIRST_TILE; kernel < N_KERNELS; kernel++) {
+        if (!has_kernel(s, kernel))
             continue;
-        const std::vector<uint32_t> left = bytes_left(stream, s, groups, n_rows);
+        const std::vector<uint32_t> left = bytes_left(stream, s, kernel, n_rows);
         size_t n_differ = 0;
 
         for (size_t i = 0; i < left.size(); i++)
             n_differ += left[i] != expected[i];
         if (n_differ > 0) {
-            printf("%s, %d of %d rows, %d rows of units: %zu words differ\n", shape_names[s], n_live,
-                   n_rows, groups, n_differ);
+            printf("%s, %d of %d rows, tiles of %d tokens and %d rows: %zu words differ\n",
+                   shape_names[s], n_live, n_rows, tile_choices[kernel - FIRST_TILE].n_tokens,
+                   tile_choices[kernel - FIRST_TILE].n_groups, n_differ);
             n_bad++;
         }
     }
     return n_bad;
+}
+
+static __global__ void clock_kernel(float *mhz)
+{
+    enum { NS = 50000 };
+    const long long first = clock64();
+    uint64_t begin, now;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    while (now - begin < NS);
+    *mhz = (float)((double)(clock64() - first) / (double)(now - begin) * 1e3);
+}
+
+/* The clock of the SMs behind many of these launches, MHz. */
+static void print_clock(cudaStream_t stream, enum shape s, int kernel, int n_rows)
+{
+    enum { TIMES = 10 };
+    const int n_launches = s == HEAD ? (int)TIMES : TIMES * (int)LAYERS;
+    struct launch_list list = make_launches([&](struct launch_list *l) {
+        for (int i = 0; i < n_launches; i++)
+            launch(l, s, kernel, s == HEAD ? 0 : i % LAYERS, n_rows);
+    });
+    float mhz;
+
+    run_launches(stream, &list);
+    clock_kernel<<<1, 1, 0, stream>>>(shared.mhz);
+    CHECK(cudaMemcpyAsync(&mhz, shared.mhz, sizeof(mhz), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    launch_list_free(&list);
+    printf("@%.0f", mhz);
 }
 
 static void measure(cudaStream_t stream, enum shape s, int n_rows)
@@ -171,16 +204,21 @@ static void measure(cudaStream_t stream, enum shape s, int n_rows)
 
     CHECK(cudaMemcpy(shared.n_live, &n_rows, sizeof(n_rows), cudaMemcpyHostToDevice));
     printf("%4d rows, %s, us:", n_rows, shape_names[s]);
-    for (int groups = 0; groups <= GROUPS_MAX; groups++) {
-        if (!has_groups(s, groups))
+    for (int kernel = 0; kernel < N_KERNELS; kernel++) {
+        if (!has_kernel(s, kernel))
             continue;
         const std::vector<float> times = graph_times(stream, TIMES, [&](struct launch_list *list) {
             for (int i = 0; i < n_layers; i++)
-                (void)launch(list, s, groups, s == HEAD ? 0 : i, n_rows);
+                launch(list, s, kernel, s == HEAD ? 0 : i, n_rows);
         });
 
-        printf("  %s%c %.2f", groups == 0 ? "mma" : groups == 1 ? "wgmma" : "", groups > 1 ? '0' + groups : ' ',
-               times[TIMES / 2] * 1e3 / n_layers);
+        if (kernel < FIRST_TILE)
+            printf("  %s", kernel == BY_MMA ? "mma.sync" : "wgmma");
+        else
+            printf("  %dx%d", tile_choices[kernel - FIRST_TILE].n_tokens,
+                   tile_choices[kernel - FIRST_TILE].n_groups);
+        printf(" %.2f", times[TIMES / 2] * 1e3 / n_layers);
+        print_clock(stream, s, kernel, n_rows);
     }
     printf("\n");
     fflush(stdout);
@@ -230,6 +268,7 @@ static void make_shared(void)
     CHECK(cudaMalloc(&shared.out, (size_t)ROWS_MAX * VOCABULARY * 4));
     CHECK(cudaMalloc(&shared.low, (size_t)ROWS_MAX * WIDTH * 4));
     CHECK(cudaMalloc(&shared.n_live, 4));
+    CHECK(cudaMalloc(&shared.mhz, 4));
     make_batch();
     CHECK(cudaDeviceSynchronize());
 }
@@ -252,6 +291,7 @@ int main(int argc, char **argv)
                 n_bad += check(stream, (enum shape)s, n[0], n[1]);
     }
     printf("checked: %d differ\n", n_bad);
+    has_operand_kernel = false;
     for (int i = 1; i < argc; i++)
         for (int s = 0; s < N_SHAPES; s++)
             if (s == QKV || s == OUT || s == HEAD)

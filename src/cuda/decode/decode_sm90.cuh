@@ -227,7 +227,7 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
             const uint32_t full = s.at + SHAPE::FULL_AT;
             const int n = min(left, (int)SHAPE::STAGE_UNITS);
 
-            mbarrier_wait(s.at + SHAPE::EMPTY_AT, s.parity ^ 1);
+            mbarrier_wait_asleep(s.at + SHAPE::EMPTY_AT, s.parity ^ 1);
             debug_produced<SHAPE>(s, warp);
             mbarrier_expect_tx(full, n * (units_bytes + tokens_bytes));
 #pragma unroll 1

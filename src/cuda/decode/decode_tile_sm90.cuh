@@ -1,4 +1,4 @@
-/* Consumers of tiles of 64 tokens, for decode_gemm_sm90.cu: as multiply_row() of decode_sm90.cuh,
+/* Consumers of tiles of 64 or 128 tokens, for decode_gemm_sm90.cu: as multiply_row() of decode_sm90.cuh,
  * with the same ring and the same sums, but with few registers, so that up to five warpgroups share
  * the tokens of a stage. What an SM reads from L2 bounds these tiles: with R rows of units it is
  * (2,176 + 8,192 / R) bytes for 64 x 64 weights and 64 tokens.
@@ -12,31 +12,33 @@
 #include "cuda/decode/decode_sm90.cuh"
 
 enum {
-    TILE_TOKENS = 64,
-    OCTETS = TILE_TOKENS / 8,                 /* a thread has four sums of each eight tokens, */
-    OCTET_BYTES = GROUP_THREADS * LANE_BYTES, /* which all threads of a group store side by side */
-    PLANE_BYTES = OCTETS * OCTET_BYTES,
-    HEAD_SLOT_BYTES = 8,
-    BIASES_BYTES = UNIT_ROWS * 4,
-    SLOTS_BYTES = TILE_TOKENS * HEAD_SLOT_BYTES
+    OCTET_BYTES = GROUP_THREADS * LANE_BYTES, /* a thread's four sums of eight tokens, of a group */
+    HEAD_SLOT_BYTES = 8
 };
 
 /* Shared memory of a group: its sums, then biases of its rows and KV slots of its tokens. Sums of
- * slices are two words each. */
-template <int KIND> struct tile_aside {
+ * slices are two words each, in planes. */
+template <int KIND, int TOKENS> struct tile_aside {
     enum {
+        OCTETS = TOKENS / 8,
         PLANES = KIND == SUMS_OF_OUT_SLICES ? 2 : 1,
+        PLANE_BYTES = OCTETS * OCTET_BYTES,
         BIASES_AT = PLANES * PLANE_BYTES,
-        SLOTS_AT = BIASES_AT + BIASES_BYTES,
-        BYTES = SLOTS_AT + SLOTS_BYTES
+        SLOTS_AT = BIASES_AT + UNIT_ROWS * 4,
+        BYTES = SLOTS_AT + TOKENS * HEAD_SLOT_BYTES
     };
 };
 
 /* A stage has one unit. */
-template <int KIND, int GROUPS>
-struct tile_shape : wide_shape<TILE_TOKENS, GROUPS, 1, 1, (int)tile_aside<KIND>::BYTES> {
-    /* More groups have no registers for the sums of both blocks of a unit at once. */
-    enum { BLOCKS_AT_ONCE = GROUPS <= 3 ? 2 : 1 };
+template <int KIND_, int TOKENS, int GROUPS>
+struct tile_shape : wide_shape<TOKENS, GROUPS, 1, 1, (int)tile_aside<KIND_, TOKENS>::BYTES> {
+    typedef struct tile_aside<KIND_, TOKENS> ASIDE;
+    enum {
+        KIND = KIND_,
+        OCTETS = ASIDE::OCTETS,
+        /* others have no registers for the sums of both blocks of a unit at once */
+        BLOCKS_AT_ONCE = TOKENS <= 64 && GROUPS <= 3 ? 2 : 1
+    };
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -94,35 +96,36 @@ static __device__ __forceinline__ void release_tile(const struct tile_consumer &
         mbarrier_arrive(s.at + SHAPE::EMPTY_AT);
 }
 
-/* Whether this is the last unit of all. */
+/* Units of an eighth or slice. */
 template <int KIND>
-static __device__ __forceinline__ bool is_last_unit(const struct unit_walk &w, int n_units)
+static __device__ __forceinline__ int units_of_part(int part, int n_units, int width)
 {
-    return KIND == SUMS_OF_EIGHTHS ? w.left == 1 && w.first + 1 == min(n_units, (int)EIGHTHS)
-                                   : w.unit + 1 == n_units;
+    return KIND == SUMS_OF_EIGHTHS ? (n_units - part + EIGHTHS - 1) / EIGHTHS
+                                   : min(width, n_units - part * width);
 }
 
 /* Starts d = x times the tokens of a block. */
-static __device__ __forceinline__ void start_block(float (&d)[TILE_TOKENS / 2],
-                                                   struct block_operand &x, uint64_t b)
+template <int SUMS>
+static __device__ __forceinline__ void start_block(float (&d)[SUMS], struct block_operand &x,
+                                                   uint64_t b)
 {
 #pragma unroll
     for (int i = 0; i < 8; i++)
         materialize(x.a[i / 4][i % 4]); /* behind the fence, the compiler would need another one */
     wgmma_fence();
-    wgmma_of_zero<TILE_TOKENS>(d, x.a[0], b);
-    wgmma<true, TILE_TOKENS>(d, x.a[1], b + 2);
+    wgmma_of_zero<2 * SUMS>(d, x.a[0], b);
+    wgmma<true, 2 * SUMS>(d, x.a[1], b + 2);
     wgmma_commit();
 }
 
 /* Waits for d, after which as many blocks as PENDING are under way, and adds it. */
-template <int PENDING>
-static __device__ __forceinline__ void end_block(float (&acc)[TILE_TOKENS / 2],
-                                                 float (&d)[TILE_TOKENS / 2], float low, float high)
+template <int PENDING, int SUMS>
+static __device__ __forceinline__ void end_block(float (&acc)[SUMS], float (&d)[SUMS], float low,
+                                                 float high)
 {
     wgmma_wait<PENDING>();
     wgmma_fence_operand(d);
-    add_block<0, TILE_TOKENS / 2>(acc, d, low, high);
+    add_block<0, SUMS>(acc, d, low, high);
 }
 
 /* ---- sums in shared memory; `at`: the thread's, of its first eight tokens ---- */
@@ -135,17 +138,18 @@ static __device__ __forceinline__ float4 load_sums(uint32_t at)
                        __uint_as_float(bits.w));
 }
 
-template <int KIND> static __device__ __forceinline__ void clear_tile(uint32_t at)
+template <class SHAPE> static __device__ __forceinline__ void clear_tile(uint32_t at)
 {
 #pragma unroll
-    for (int i = 0; i < tile_aside<KIND>::PLANES * OCTETS; i++)
+    for (int i = 0; i < SHAPE::ASIDE::PLANES * SHAPE::OCTETS; i++)
         store_shared(at + i * OCTET_BYTES, make_uint4(0, 0, 0, 0));
 }
 
-static __device__ __forceinline__ void add_eighth(uint32_t at, float (&acc)[TILE_TOKENS / 2])
+template <int SUMS>
+static __device__ __forceinline__ void add_eighth(uint32_t at, float (&acc)[SUMS])
 {
 #pragma unroll
-    for (int i = 0; i < OCTETS; i++) {
+    for (int i = 0; i < SUMS / 4; i++) {
         const float4 before = load_sums(at + i * OCTET_BYTES);
 
         store_shared(at + i * OCTET_BYTES,
@@ -155,12 +159,15 @@ static __device__ __forceinline__ void add_eighth(uint32_t at, float (&acc)[TILE
 }
 
 /* Bit i of the result: partial i overflows. */
-static __device__ __forceinline__ uint32_t add_slice(uint32_t at, float (&acc)[TILE_TOKENS / 2])
+template <int SUMS>
+static __device__ __forceinline__ uint32_t add_slice(uint32_t at, float (&acc)[SUMS])
 {
+    static_assert(SUMS <= 32, "a bit for each sum");
+    enum { PLANE_BYTES = SUMS / 4 * OCTET_BYTES };
     uint32_t overflows = 0;
 
 #pragma unroll
-    for (int i = 0; i < OCTETS; i++) {
+    for (int i = 0; i < SUMS / 4; i++) {
         const uint4 high = load_shared<0>(at + i * OCTET_BYTES);
         const uint4 low = load_shared<0>(at + PLANE_BYTES + i * OCTET_BYTES);
         struct out_sum sums[4] = {
@@ -179,8 +186,8 @@ static __device__ __forceinline__ uint32_t add_slice(uint32_t at, float (&acc)[T
     return overflows;
 }
 
-template <int KIND>
-static __device__ __forceinline__ uint32_t end_tile_part(uint32_t at, float (&acc)[TILE_TOKENS / 2])
+template <int KIND, int SUMS>
+static __device__ __forceinline__ uint32_t end_tile_part(uint32_t at, float (&acc)[SUMS])
 {
     uint32_t overflows = 0;
 
@@ -189,23 +196,23 @@ static __device__ __forceinline__ uint32_t end_tile_part(uint32_t at, float (&ac
     else
         add_eighth(at, acc);
 #pragma unroll
-    for (int i = 0; i < TILE_TOKENS / 2; i++)
+    for (int i = 0; i < SUMS; i++)
         acc[i] = 0.0f;
     return overflows;
 }
 
 /* acc += the unit in stage `now`, expanded in x if both blocks are started at once, else only its
- * first block. Loads the next unit, unless this is the last one, and expands it likewise. */
+ * first block. Loads the next unit, if there is one, and expands it likewise. */
 template <class SHAPE>
 static __device__ __forceinline__ void
-multiply_unit(float (&acc)[TILE_TOKENS / 2], struct block_operand (&x)[SHAPE::BLOCKS_AT_ONCE],
+multiply_unit(float (&acc)[SHAPE::SUMS], struct block_operand (&x)[SHAPE::BLOCKS_AT_ONCE],
               struct packed_unit *unit, const struct tile_consumer &c, const struct stages &now,
-              const struct stages &next, bool is_last)
+              const struct stages &next, bool has_next)
 {
     const uint64_t b = wgmma_descriptor(now.at);
     const uint4 words = unit->words;
     const uint32_t codes = unit->codes;
-    float d[SHAPE::BLOCKS_AT_ONCE][TILE_TOKENS / 2];
+    float d[SHAPE::BLOCKS_AT_ONCE][SHAPE::SUMS];
 
     start_block(d[0], x[0], b);
     if constexpr (SHAPE::BLOCKS_AT_ONCE == 2) {
@@ -215,7 +222,7 @@ multiply_unit(float (&acc)[TILE_TOKENS / 2], struct block_operand (&x)[SHAPE::BL
         expand_block(&x[0], words.z, words.w);
         start_block(d[0], x[0], b + 4);
     }
-    if (!is_last) {
+    if (has_next) {
         wait_stage<SHAPE>(next);
         *unit = load_unit<SHAPE>(c, next);
     }
@@ -233,12 +240,14 @@ multiply_unit(float (&acc)[TILE_TOKENS / 2], struct block_operand (&x)[SHAPE::BL
 /* Adds the group's row of units times the tokens of an item to its sums. Returns which partials
  * overflow. No wgmma is under way where the loop begins again: the compiler would wait for it after
  * each instruction (C7514). */
-template <int KIND, class SHAPE>
+template <class SHAPE>
 static __device__ __forceinline__ uint32_t multiply_tile(const struct tile_consumer &c,
                                                          struct stages *s)
 {
-    struct unit_walk walk = begin_units<KIND>(c.n_units, c.width);
-    float acc[TILE_TOKENS / 2] = {};
+    constexpr int KIND = SHAPE::KIND;
+    int left = c.n_units, part = 0; /* left: units from the current one on */
+    int end = left - units_of_part<KIND>(0, left, c.width); /* left behind the part */
+    float acc[SHAPE::SUMS] = {};
     struct block_operand x[SHAPE::BLOCKS_AT_ONCE];
     uint32_t overflows = 0;
 
@@ -249,15 +258,16 @@ static __device__ __forceinline__ uint32_t multiply_tile(const struct tile_consu
         expand_block(&x[1], unit.words.z, unit.words.w);
     for (;;) {
         const struct stages now = *s;
-        const bool is_last = is_last_unit<KIND>(walk, c.n_units);
 
         next_stage<SHAPE>(s);
-        multiply_unit<SHAPE>(acc, x, &unit, c, now, *s, is_last);
+        multiply_unit<SHAPE>(acc, x, &unit, c, now, *s, --left > 0);
         release_tile<SHAPE>(c, now);
-        if (next_unit<KIND>(&walk, c.n_units, c.width))
-            overflows |= end_tile_part<KIND>(c.sums_at + c.lane_at, acc);
-        if (is_last)
-            return overflows;
+        if (left == end) {
+            overflows |= end_tile_part<KIND, SHAPE::SUMS>(c.sums_at + c.lane_at, acc);
+            if (left == 0)
+                return overflows;
+            end -= units_of_part<KIND>(++part, c.n_units, c.width);
+        }
     }
 }
 

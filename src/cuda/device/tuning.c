@@ -81,6 +81,7 @@ enum {
      * tokens by mma.sync, then wgmma; the others: wgmma. */
     DECODE_WIDE_EXPERTS = 169,
     DECODE_WGMMA_EXPERTS = 705,
+    DECODE_WIDE_QKV = 129,
     DECODE_WIDE_OUT = 161,
     DECODE_WIDE_HEAD = 129,
     FREE_HOPPER = IS_ORDER_FREE ? SET(ARCH_HOPPER) : 0 /* empty in normal builds */
@@ -151,6 +152,8 @@ const struct tuning_row tuning_rows[] = {
     {SET(STAGE_attn_out), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 33, 64,
      KERNEL_DECODE_SMEM_RESIDENT, .tile = {48, 32, 64}, .why = WHY_SMEM_RESIDENT},
     {SET(STAGE_attn_qkv), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 65,
+     DECODE_WIDE_QKV - 1, KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_attn_qkv), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), DECODE_WIDE_QKV,
      TUNING_ROWS_MAX, KERNEL_DECODE_GEMM_SM90, .tile = {64, 64, 64}, .why = WHY_DECODE_WIDE},
     {SET(STAGE_attn_out), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 65,
      DECODE_WIDE_OUT - 1, KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},

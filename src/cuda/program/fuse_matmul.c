@@ -284,6 +284,7 @@ bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matm
         (kernel != KERNEL_DECODE_GEMM && kernel != KERNEL_DECODE_SMEM_RESIDENT &&
          kernel != KERNEL_DECODE_GEMM_SM90))
         return false;
+    p.out[1] = p.out[2] = NULL; /* keys and values go to their pages */
     p.heads = (struct decode_heads){
         .pages = a->kv.data,
         .cos_sin = workspace(f, WORKSPACE_cos_sin),
