@@ -21,7 +21,8 @@ enum shape { QKV, QKV_F32, QKV_PLAIN, OUT, OUT_WORDS, HEAD, N_SHAPES };
 static const char *const shape_names[N_SHAPES] = {"qkv",      "qkv, F32 pages",  "qkv, no heads",
                                                   "attn_out", "attn_out, words", "LM head"};
 
-static bool has_operand_kernel = true; /* steps have it only where no other kernel stores the rows */
+static bool has_operand_kernel =
+    true; /* steps have it only where no other kernel stores the rows */
 
 /* What all launches share. */
 static struct {
@@ -39,7 +40,9 @@ static int units_of_shape(enum shape s)
 
 static int rows_of_shape(enum shape s)
 {
-    return s == HEAD ? (int)VOCABULARY : s == OUT || s == OUT_WORDS ? (int)WIDTH : (N_Q + 2 * N_KV) * 64;
+    return s == HEAD                    ? (int)VOCABULARY
+           : s == OUT || s == OUT_WORDS ? (int)WIDTH
+                                        : (N_Q + 2 * N_KV) * 64;
 }
 
 static int64_t layer_bytes(enum shape s)
@@ -52,7 +55,8 @@ static void add_job(struct decode_gemm *p, const char *weights, int first, int n
 {
     const int i = p->n_jobs++, n_units = p->w[0].n_units;
 
-    p->w[i] = {(const unsigned char *)weights + (int64_t)first / UNIT_ROWS * n_units * MXFP4_UNIT_BYTES,
+    p->w[i] = {(const unsigned char *)weights +
+                   (int64_t)first / UNIT_ROWS * n_units * MXFP4_UNIT_BYTES,
                0, n_rows, n_units};
     p->bias[i] = {shared.bias + first, VECTOR_F32, n_rows};
     p->out[i] = out, p->out_width[i] = width;
@@ -77,7 +81,8 @@ static struct decode_gemm product_of(enum shape s, int layer, int n_rows)
             p.heads = {.pages = shared.pages,
                        .cos_sin = shared.cos_sin,
                        .batch = shared.batch,
-                       .kv_half_bytes = (int64_t)kv_side_bytes(s == QKV ? DTYPE_BF16 : DTYPE_F32, 64),
+                       .kv_half_bytes =
+                           (int64_t)kv_side_bytes(s == QKV ? DTYPE_BF16 : DTYPE_F32, 64),
                        .n_kv = N_KV,
                        .group = GROUP_FULL,
                        .is_cache_bf16 = s == QKV};
@@ -92,7 +97,12 @@ static struct decode_gemm product_of(enum shape s, int layer, int n_rows)
 }
 
 /* decode_gemm.cu, what launch_decode_gemm_sm90() selects, then each of its tiles. */
-enum { BY_MMA, SELECTED, FIRST_TILE, N_KERNELS = FIRST_TILE + sizeof(tile_choices) / sizeof(tile_choices[0]) };
+enum {
+    BY_MMA,
+    SELECTED,
+    FIRST_TILE,
+    N_KERNELS = FIRST_TILE + sizeof(tile_choices) / sizeof(tile_choices[0])
+};
 
 static bool has_kernel(enum shape s, int kernel)
 {
@@ -119,21 +129,20 @@ static void launch(struct launch_list *list, enum shape s, int kernel, int layer
 /* What the kernels of a shape may write: out, pages, and the low words. */
 static std::vector<uint32_t> bytes_left(cudaStream_t stream, enum shape s, int kernel, int n_rows)
 {
-    const size_t sizes[3] = {
-        (size_t)(s == HEAD ? (int)CHECKED_ROWS : (int)ROWS_MAX) * rows_of_shape(s) * 4,
-        s == QKV || s == QKV_F32 ? shared.pages_bytes : 0,
-        s == OUT_WORDS ? (size_t)ROWS_MAX * WIDTH * 4 : 0};
+    const size_t sizes[3] = {(size_t)(s == HEAD ? (int)CHECKED_ROWS : (int)ROWS_MAX) *
+                                 rows_of_shape(s) * 4,
+                             s == QKV || s == QKV_F32 ? shared.pages_bytes : 0,
+                             s == OUT_WORDS ? (size_t)ROWS_MAX * WIDTH * 4 : 0};
     char *const from[3] = {(char *)shared.out, shared.pages, (char *)shared.low};
     std::vector<uint32_t> left((sizes[0] + sizes[1] + sizes[2]) / 4);
     char *to = (char *)left.data();
 
     for (int i = 0; i < 3; i++)
         CHECK(cudaMemsetAsync(from[i], 0xEE, sizes[i], stream));
-    CHECK(cudaMemsetAsync(
-        shared.operand, 0xFF,
-        (size_t)operand_bytes(operand_rows(ROWS_MAX), ATT_WIDTH, ROUNDS_TO_F16), stream));
-    launch_once(stream,
-                [&](struct launch_list *list) { launch(list, s, kernel, 0, n_rows); });
+    CHECK(cudaMemsetAsync(shared.operand, 0xFF,
+                          (size_t)operand_bytes(operand_rows(ROWS_MAX), ATT_WIDTH, ROUNDS_TO_F16),
+                          stream));
+    launch_once(stream, [&](struct launch_list *list) { launch(list, s, kernel, 0, n_rows); });
     CHECK(cudaStreamSynchronize(stream));
     for (int i = 0; i < 3; i++, to += sizes[i - 1])
         CHECK(cudaMemcpy(to, from[i], sizes[i], cudaMemcpyDeviceToHost));
@@ -257,11 +266,13 @@ static void make_shared(void)
     for (int s = 0; s < N_SHAPES; s++)
         shared.weights[s] =
             s == QKV_F32 || s == QKV_PLAIN ? shared.weights[QKV]
-            : s == OUT_WORDS               ? shared.weights[OUT]
-                                           : alloc_filled(layer_bytes((enum shape)s) * (s == HEAD ? 1 : (int)LAYERS),
-                                                          true, (uint32_t)s);
+            : s == OUT_WORDS
+                ? shared.weights[OUT]
+                : alloc_filled(layer_bytes((enum shape)s) * (s == HEAD ? 1 : (int)LAYERS), true,
+                               (uint32_t)s);
     shared.rows = alloc_filled((int64_t)ROWS_MAX * ATT_WIDTH * 2, false, 1);
-    shared.operand = alloc_filled(operand_bytes(operand_rows(ROWS_MAX), ATT_WIDTH, ROUNDS_TO_F16), false, 2);
+    shared.operand =
+        alloc_filled(operand_bytes(operand_rows(ROWS_MAX), ATT_WIDTH, ROUNDS_TO_F16), false, 2);
     shared.bias = (float *)alloc_filled(VOCABULARY * 4, false, 3);
     shared.cos_sin = (float *)alloc_filled(ROWS_MAX * 64 * 4, false, 4);
     shared.pages = alloc_filled((int64_t)shared.pages_bytes, false, 5);
@@ -275,7 +286,8 @@ static void make_shared(void)
 
 int main(int argc, char **argv)
 {
-    static const int checked[][2] = {{65, 65}, {72, 66}, {128, 128}, {144, 129}, {200, 200}, {256, 250}, {300, 300}};
+    static const int checked[][2] = {{65, 65},   {72, 66},   {128, 128}, {144, 129},
+                                     {200, 200}, {256, 250}, {300, 300}};
     static const int many[][2] = {{384, 380}, {512, 512}, {640, 577}, {1024, 1024}};
     int n_bad = 0;
     cudaStream_t stream;

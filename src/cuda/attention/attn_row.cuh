@@ -6,7 +6,7 @@
 
 #include "cuda/attention/attn_units.cuh"
 #include "cuda/common/pdl.cuh"
-#include "cuda/decode/operand_piece.cuh"
+#include "cuda/common/operand_piece.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 

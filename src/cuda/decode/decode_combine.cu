@@ -5,7 +5,7 @@
 #include "cuda/common/expert_sums.cuh"
 #include "cuda/decode/decode.cuh"
 #include "cuda/decode/norm_weights.cuh"
-#include "cuda/decode/operand_piece.cuh"
+#include "cuda/common/operand_piece.cuh"
 
 enum { RANKS_AT_ONCE = 4 };
 

@@ -1,15 +1,17 @@
 /* Dense GEMMs of a decode step with many rows, by wgmma: as decode_gemm.cu and decode_head.cu, with
- * the same bits. decode_sm90.cuh has the main loop.
+ * the same bits, and stage attn_qkv, with RoPE and the KV page write in the epilogue.
+ * decode_tile_sm90.cuh has the main loop.
  *
- * Work division: an item is three rows of units of the matrices, which are counted through, and 32
- * tokens, or two rows and 64 tokens. Persistent blocks, one per SM, split all items evenly; items
- * of the same rows are adjacent, so a block reads its weights from memory once and then from L2.
+ * Work division: an item is two to five rows of units of the matrices, which are counted through,
+ * and 32, 64 or 128 tokens, whichever leaves the busiest block least to do. Persistent blocks, one
+ * per SM, split all items evenly; items of the same rows are adjacent, so a block reads its weights
+ * from memory once and then from L2.
  *
- * Traffic: the weights once, and for each item its tokens, from L2. Bound by the wgmmas and, with
- * 32 tokens, by the expansion of the weights. */
+ * Traffic: the weights once, and for each item its weights and tokens, from L2. Bound by wgmmas and
+ * instructions, which overlap in part. */
 #include "cuda/decode/decode_tile_sm90.cuh"
 #include "cuda/decode/heads.cuh"
-#include "cuda/decode/operand_piece.cuh"
+#include "cuda/common/operand_piece.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -97,7 +99,8 @@ template <class SHAPE> struct gemm_items {
 };
 
 /* ---- epilogues: a thread has rows 2 g and 2 g + 1 of its warp's tile, g = lane / 4, for tokens
- * 8 i + 2 t and 8 i + 2 t + 1, t = lane % 4; of four sums the first two are of the first row ---- */
+ * 8 i + 2 t and 8 i + 2 t + 1, t = lane % 4; of its four sums the first two are of the first
+ * row ---- */
 
 /* A group's threads, behind its part of the shared memory: at of this thread. */
 struct group_part {
@@ -126,10 +129,9 @@ static __device__ __forceinline__ float2 load_pair(uint32_t at)
 
 /* Stores the biases of the rows and, of keys and values, the slots of the tokens. */
 template <class SHAPE>
-static __device__ __forceinline__ void begin_tile(const struct decode_gemm &p,
-                                                  const struct group_part &part,
-                                                  const struct row_of_jobs &at,
-                                                  const struct gemm_items<SHAPE> &items)
+static __device__ __forceinline__ void
+begin_tile(const struct decode_gemm &p, const struct group_part &part, const struct row_of_jobs &at,
+           const struct gemm_items<SHAPE> &items)
 {
     const int i = threadIdx.x % GROUP_THREADS, row = at.row * UNIT_ROWS + i;
 
@@ -182,9 +184,8 @@ store_slices(const struct decode_gemm &p, const struct group_part &part, uint32_
                 store_words(p.out[0], p.low, to, first, n_slices);
                 store_words(p.out[0], p.low, to + 1, second, n_slices);
             } else {
-                *(float2 *)(p.out[0] + to) =
-                    make_float2(out_sum_value(first, n_slices) + bias.x,
-                                out_sum_value(second, n_slices) + bias.y);
+                *(float2 *)(p.out[0] + to) = make_float2(out_sum_value(first, n_slices) + bias.x,
+                                                         out_sum_value(second, n_slices) + bias.y);
             }
         }
     }
@@ -198,10 +199,9 @@ static __device__ __forceinline__ float2 pair_of(const float4 &sums, int k, floa
 }
 
 template <class SHAPE>
-static __device__ __forceinline__ void store_eighths(const struct decode_gemm &p,
-                                                     const struct group_part &part, int job,
-                                                     int row, const struct gemm_items<SHAPE> &items,
-                                                     float2 bias)
+static __device__ __forceinline__ void
+store_eighths(const struct decode_gemm &p, const struct group_part &part, int job, int row,
+              const struct gemm_items<SHAPE> &items, float2 bias)
 {
     const int width = p.out_width[job];
 
@@ -255,8 +255,8 @@ static __device__ __forceinline__ void store_pairs(const struct decode_heads &h,
 
     if (h.is_cache_bf16 && at.job == 1) {
         /* adjacent numbers of a key are a word */
-        uint32_t *const side = (uint32_t *)(h.pages + ((int64_t)slot.page * 2 * h.n_kv + at.row) *
-                                                          h.kv_half_bytes);
+        uint32_t *const side =
+            (uint32_t *)(h.pages + ((int64_t)slot.page * 2 * h.n_kv + at.row) * h.kv_half_bytes);
 
         side[kv_word(2, DECODE_HEAD_WIDTH, 0, slot.slot, d)] = pair_bf16(low0, low1);
         side[kv_word(2, DECODE_HEAD_WIDTH, 0, slot.slot, d + HALF)] = pair_bf16(high0, high1);
@@ -278,8 +278,8 @@ template <class SHAPE> struct heads_of_warp {
         return (first + octet) * 8 + (int)threadIdx.x % 4 * 2 + k;
     }
     __device__ __forceinline__ explicit heads_of_warp(int warp)
-        : first(warp / 2 * OCTETS),
-          d(warp % 2 * TILE_ROWS + (int)threadIdx.x % WARP_LANES / 4 * 2), rotations()
+        : first(warp / 2 * OCTETS), d(warp % 2 * TILE_ROWS + (int)threadIdx.x % WARP_LANES / 4 * 2),
+          rotations()
     {
     }
     /* Loads of all tokens are under way at once, before the group's sums are complete. */
@@ -350,7 +350,7 @@ template <class SHAPE> struct heads_of_warp {
         }
     }
 
-private:
+  private:
     enum { HALF_BYTES = GROUP_THREADS / 2 * LANE_BYTES, HALF = DECODE_HEAD_WIDTH / 2 };
 
     __device__ __forceinline__ uint32_t sums_at(const struct group_part &part) const
@@ -375,10 +375,9 @@ static __device__ __forceinline__ uint32_t kept(uint32_t i)
 
 /* Stores an item's row of units; waits for the group's sums. */
 template <class SHAPE>
-static __device__ __forceinline__ void end_tile(const struct decode_gemm &p,
-                                                const struct group_part &part,
-                                                const struct gemm_items<SHAPE> &items, int group,
-                                                int warp, uint32_t overflows)
+static __device__ __forceinline__ void
+end_tile(const struct decode_gemm &p, const struct group_part &part,
+         const struct gemm_items<SHAPE> &items, int group, int warp, uint32_t overflows)
 {
     const int tile_row = warp * TILE_ROWS + (int)threadIdx.x % WARP_LANES / 4 * 2;
     const struct row_of_jobs at = find_row(p, items.row(group));
@@ -415,8 +414,10 @@ static __device__ __forceinline__ void consume(const struct decode_gemm &p, stru
     const uint32_t aside = s.at + SHAPE::RING_BYTES + group * SHAPE::ASIDE_BYTES;
     const struct tile_consumer c = {kept(threadIdx.x % GROUP_THREADS * LANE_BYTES),
                                     MXFP4_SCALES_OFFSET + (uint32_t)scales_word(warp) * 4,
-                                    SHAPE::UNITS_AT + (uint32_t)group * MXFP4_UNIT_BYTES, aside,
-                                    p.w[0].n_units, p.slice_units};
+                                    SHAPE::UNITS_AT + (uint32_t)group * MXFP4_UNIT_BYTES,
+                                    aside,
+                                    p.w[0].n_units,
+                                    p.slice_units};
     struct gemm_items<SHAPE> items(p);
     const int end = uniform(items.end);
 
@@ -486,7 +487,8 @@ struct tile_choice {
 };
 
 static const struct tile_choice tile_choices[] = {
-#define TILE_CHOICE(kind, tokens, groups) {kind, tokens, groups, launch_shape<kind, tokens, groups>},
+#define TILE_CHOICE(kind, tokens, groups)                                                          \
+    {kind, tokens, groups, launch_shape<kind, tokens, groups>},
     TILE_SHAPES(TILE_CHOICE)
 #undef TILE_CHOICE
 };

@@ -451,9 +451,8 @@ static __device__ __forceinline__ float factor_at(const struct decode_router &p,
 
 /* A cluster takes every n-th group of tokens, and reads its weights once. While half of the threads
  * end a turn, the others split the next group's columns into terms. */
-static __device__ __forceinline__ void run_turns(const struct turns &t,
-                                                 const struct decode_router &p, char *tokens,
-                                                 uint32_t weights)
+static __device__ __forceinline__ void
+run_turns(const struct turns &t, const struct decode_router &p, char *tokens, uint32_t weights)
 {
     const int rank = cluster_rank(), warp = threadIdx.x / WARP_LANES;
     const int n_units = units_of_eighth(p.w.n_units, rank);
@@ -570,9 +569,9 @@ static bool launch(struct launch_list *list, const struct decode_router *p,
 
     if (n_at_once == 0)
         return false;
-    add_dependent_clusters<route_kernel<HAS_RMSNORM>>(
-        list, dim3((unsigned)n_clusters * EIGHTHS), RING_THREADS, shared_bytes<HAS_RMSNORM>(p),
-        EIGHTHS, *p, *rmsnorm, 1.0f / (float)p->n);
+    add_dependent_clusters<route_kernel<HAS_RMSNORM>>(list, dim3((unsigned)n_clusters * EIGHTHS),
+                                                      RING_THREADS, shared_bytes<HAS_RMSNORM>(p),
+                                                      EIGHTHS, *p, *rmsnorm, 1.0f / (float)p->n);
     return true;
 }
 
@@ -601,7 +600,8 @@ bool launch_decode_router_jobs(struct launch_list *list, const struct decode_rou
     if (p->n_tokens > TOKENS || p->n_tokens * p->n_ranks > FEW_ENTRIES_MAX ||
         p->n_tokens > jobs->job_tokens || jobs->place != NULL)
         return false;
-    add_dependent_clusters<route_jobs_kernel>(list, dim3(EIGHTHS), RING_THREADS, shared_bytes<true>(p),
-                                              EIGHTHS, *p, *rmsnorm, 1.0f / (float)p->n, *jobs);
+    add_dependent_clusters<route_jobs_kernel>(list, dim3(EIGHTHS), RING_THREADS,
+                                              shared_bytes<true>(p), EIGHTHS, *p, *rmsnorm,
+                                              1.0f / (float)p->n, *jobs);
     return true;
 }

@@ -1,11 +1,10 @@
-/* Consumers of tiles of 64 or 128 tokens, for decode_gemm_sm90.cu: as multiply_row() of decode_sm90.cuh,
- * with the same ring and the same sums, but with few registers, so that up to five warpgroups share
- * the tokens of a stage. What an SM reads from L2 bounds these tiles: with R rows of units it is
- * (2,176 + 8,192 / R) bytes for 64 x 64 weights and 64 tokens.
+/* Consumers of tiles of 32, 64 or 128 tokens, for decode_gemm_sm90.cu: as multiply_row() of
+ * decode_sm90.cuh, with the same ring and the same sums, but with few registers, so that up to five
+ * warpgroups share the tokens of a stage.
  *
- * A thread holds the sums of an eighth or slice and those of one block of 32 columns; the sums of
- * the eighths or slices before it are in shared memory. While a warp waits for its wgmmas, the
- * warps of other groups multiply and add. */
+ * A thread holds the sums of an eighth or slice and those of one or two blocks of 32 columns; the
+ * sums of the eighths or slices before it are in shared memory. While a warp waits for its wgmmas,
+ * the warps of other groups multiply and add. */
 #ifndef CUDA_DECODE_DECODE_TILE_SM90_CUH
 #define CUDA_DECODE_DECODE_TILE_SM90_CUH
 
@@ -70,15 +69,15 @@ struct packed_unit {
 
 /* Addresses of a consumer. What differs between threads is in as few registers as possible. */
 struct tile_consumer {
-    uint32_t lane_at;         /* 16 bytes for each thread of the group */
-    uint32_t codes_at;        /* of a lane's scales, in a unit */
+    uint32_t lane_at;           /* 16 bytes for each thread of the group */
+    uint32_t codes_at;          /* of a lane's scales, in a unit */
     uint32_t units_at, sums_at; /* of the group: its unit in a stage, its sums */
     int n_units, width;
 };
 
 template <class SHAPE>
-static __device__ __forceinline__ struct packed_unit
-load_unit(const struct tile_consumer &c, const struct stages &s)
+static __device__ __forceinline__ struct packed_unit load_unit(const struct tile_consumer &c,
+                                                               const struct stages &s)
 {
     const uint32_t unit = s.at + c.units_at;
 

@@ -81,7 +81,7 @@ enum {
      * tokens by mma.sync, then wgmma; the others: wgmma. */
     DECODE_WIDE_EXPERTS = 169,
     DECODE_WGMMA_EXPERTS = 705,
-    DECODE_WIDE_QKV = 129,
+    DECODE_WIDE_QKV = 97,
     DECODE_WIDE_OUT = 161,
     DECODE_WIDE_HEAD = 129,
     FREE_HOPPER = IS_ORDER_FREE ? SET(ARCH_HOPPER) : 0 /* empty in normal builds */

@@ -1,6 +1,6 @@
 /* Pieces of operands (common/operand.h) from rows of FP16 numbers in whole units of 64. */
-#ifndef CUDA_DECODE_OPERAND_PIECE_CUH
-#define CUDA_DECODE_OPERAND_PIECE_CUH
+#ifndef CUDA_COMMON_OPERAND_PIECE_CUH
+#define CUDA_COMMON_OPERAND_PIECE_CUH
 
 #include "cuda/common/operand.h"
 
