@@ -74,6 +74,7 @@ struct attn_launch {
     /* Decode rows whose heads fill whole units of columns: also store the rows of att as FP16, as
      * launch_round_rows() does. NULL: do not store them. */
     uint16_t *rounded;
+    int n_rounded_rows; /* `rounded` is an operand (common/operand.h) of that many rows; 0: rows */
     /* Decode rows: tiles (attn_tiles.h) of a step without prefill rows in which sequences have
      * several rows, at most; 0: a block has one row. */
     int n_tiles;

@@ -6,6 +6,7 @@
 
 #include "cuda/attention/attn_units.cuh"
 #include "cuda/common/pdl.cuh"
+#include "cuda/common/operand_piece.cuh"
 #include "cuda/launch/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
@@ -344,7 +345,11 @@ static __device__ void finish(const struct attn_launch &l, const struct block &k
 
     *(float2 *)(att + column) = out;
     if (l.rounded != NULL)
-        *(uint32_t *)(l.rounded + k.row * l.args.att.dim[1] + column) = pair_f16(out.x, out.y);
+        *(uint32_t *)((char *)l.rounded +
+                      (l.n_rounded_rows > 0
+                           ? operand_number_offset(l.n_rounded_rows, k.row, column)
+                           : (k.row * l.args.att.dim[1] + column) * (int64_t)sizeof(uint16_t))) =
+            pair_f16(out.x, out.y);
 }
 
 /* ---- split-K within a cluster: partials in distributed shared memory ---- */

@@ -69,8 +69,20 @@ static __device__ __forceinline__ void arrivals_init(uint32_t barrier, int n_byt
 #endif
 }
 
-/* Waits until all expected bytes have arrived. */
-static __device__ __forceinline__ void arrivals_wait(uint32_t barrier)
+/* Expects n_bytes in the barrier's next phase; called by one thread behind arrivals_wait(). */
+static __device__ __forceinline__ void arrivals_expect(uint32_t barrier, int n_bytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                 "r"(n_bytes)
+                 : "memory");
+#else
+    (void)barrier, (void)n_bytes;
+#endif
+}
+
+/* Waits until all expected bytes of the phase with this parity have arrived. */
+static __device__ __forceinline__ void arrivals_wait(uint32_t barrier, int parity = 0)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint32_t is_phase_done;
@@ -78,15 +90,15 @@ static __device__ __forceinline__ void arrivals_wait(uint32_t barrier)
     do {
         asm volatile("{\n"
                      ".reg .pred all;\n"
-                     "mbarrier.try_wait.parity.shared::cta.b64 all, [%1], 0;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 all, [%1], %2;\n"
                      "selp.u32 %0, 1, 0, all;\n"
                      "}"
                      : "=r"(is_phase_done)
-                     : "r"(barrier)
+                     : "r"(barrier), "r"(parity)
                      : "memory");
     } while (!is_phase_done);
 #else
-    (void)barrier;
+    (void)barrier, (void)parity;
 #endif
 }
 

@@ -278,6 +278,7 @@ struct decode_grouped {
     struct decode_experts e;
     const uint16_t *rows;    /* of e.y, as made by launch_round_rows() for MXFP4 weights */
     uint16_t *normed;        /* y in the format of `rows`; NULL: not stored */
+    int32_t n_normed_rows;   /* combine: `normed` is an operand of that many rows; 0: rows */
     int32_t *parts;          /* (T*A, n_columns): integer sums (expert_sums.h), unless e.sums has
                               * those of tokens */
     int32_t *n_jobs;         /* (1) */

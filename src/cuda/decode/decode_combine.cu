@@ -5,6 +5,7 @@
 #include "cuda/common/expert_sums.cuh"
 #include "cuda/decode/decode.cuh"
 #include "cuda/decode/norm_weights.cuh"
+#include "cuda/common/operand_piece.cuh"
 
 enum { RANKS_AT_ONCE = 4 };
 
@@ -149,6 +150,24 @@ static __device__ __forceinline__ void store_normed(float *x, float *y, int i, f
     }
 }
 
+/* Where a thread stores its numbers as FP16. */
+struct normed_rows {
+    uint16_t *to;
+    int64_t step; /* from one of its numbers to the next */
+};
+
+static __device__ __forceinline__ struct normed_rows normed_rows_of(const struct decode_grouped &p,
+                                                                    int n_rounded)
+{
+    enum { STEP_UNITS = NORM_THREADS / UNIT_COLUMNS };
+    const int row = blockIdx.x, k = threadIdx.x;
+
+    if (p.n_normed_rows == 0)
+        return {p.normed + row * n_rounded + k, NORM_THREADS};
+    return {p.normed + operand_number_offset(p.n_normed_rows, row, k) / 2,
+            STEP_UNITS * operand_unit_bytes(p.n_normed_rows) / 2};
+}
+
 /* Everything but the expert outputs may be read before pdl_wait(): the down kernel triggers this
  * launch after its own pdl_wait(), when all earlier kernels have completed. */
 static __global__ void __launch_bounds__(NORM_THREADS)
@@ -165,7 +184,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     const struct norm_regs units = load_units(p.e.grid + n, n);
     struct ranks ranks = ranks_at(p, blockIdx.x, 0);
     float *x = (has_x ? p.e.x : p.e.h) + first, *y = rows.y + first;
-    uint16_t *normed_to = p.normed + (blockIdx.x * n_rounded + threadIdx.x);
+    struct normed_rows normed_rows = normed_rows_of(p, n_rounded);
     int left = n - (int)threadIdx.x,
         normed_out = p.normed == NULL ? 0 : n_rounded - (int)threadIdx.x;
     const struct norm_regs regs = load_partial(x, has_x ? left : 0, poison_of(p, blockIdx.x));
@@ -175,7 +194,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     materialize_ranks(&ranks);
     materialize(x);
     materialize(y);
-    materialize(normed_to);
+    materialize(normed_rows.to);
     materialize(left);
     materialize(normed_out);
     pdl_wait();
@@ -204,7 +223,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
 
         store_normed(x, y, i, sum.at[i], number, left);
         if (has_number(normed_out, i))
-            normed_to[i * NORM_THREADS] = has_number(left, i) ? half_bits(number) : 0;
+            normed_rows.to[i * normed_rows.step] = has_number(left, i) ? half_bits(number) : 0;
     }
 }
 

@@ -10,7 +10,7 @@
 #include "cuda/decode/expert_row.cuh"
 #include "cuda/decode/few_jobs.cuh"
 #include "cuda/decode/job_shares.h"
-#include "cuda/decode/operand_piece.cuh"
+#include "cuda/common/operand_piece.cuh"
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/live_rows.cuh"
 #include "cuda/common/pdl.cuh"

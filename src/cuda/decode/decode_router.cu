@@ -31,9 +31,9 @@ static inline HOST_DEVICE int weights_bytes(const struct decode_router &p)
     return tiles_of(p) * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
 }
 
-static inline HOST_DEVICE int shared_bytes(const struct decode_router &p)
+static inline HOST_DEVICE int tokens_bytes(const struct decode_router &p)
 {
-    return weights_bytes(p) + units_of_eighth(p.w.n_units, 0) * UNIT_TERMS_BYTES;
+    return units_of_eighth(p.w.n_units, 0) * UNIT_TERMS_BYTES;
 }
 
 /* Position of a piece in a tile's block, such that the eight pieces that a part reads for two rows
@@ -66,7 +66,10 @@ static __device__ __forceinline__ void fill_tile(uint32_t to, const struct decod
 
 /* ---- MMAs and sums ---- */
 
-enum { UNIT_HALVES = 2 * UNIT_BLOCKS };
+enum {
+    UNIT_HALVES = 2 * UNIT_BLOCKS,
+    SUMS_BYTES = EIGHTHS * DECODE_EXPERTS_MAX * (int)sizeof(long long) /* that a block receives */
+};
 
 /* The warp's tile of a unit times the tokens, 16 columns per result. */
 static __device__ __forceinline__ void multiply_unit(float parts[UNIT_HALVES][4], uint32_t words,
@@ -161,12 +164,14 @@ static __device__ __forceinline__ struct sums_plan plan_sums(uint32_t sums, uint
     return plan;
 }
 
+/* buffer: of the receiving block. */
 static __device__ __forceinline__ void send_sums(const struct sums_plan &plan,
-                                                 const long long sums[4])
+                                                 const long long sums[4], int buffer = 0)
 {
 #pragma unroll
     for (int k = 0; k < 2; k++)
-        send(plan.to[k], plan.barrier[k], sums[k], sums[k + 2]);
+        send(plan.to[k] + buffer * SUMS_BYTES, plan.barrier[k] + buffer * (int)sizeof(uint64_t),
+             sums[k], sums[k + 2]);
 }
 
 /* Reduces the logits of the block's token and stores their sort keys; one thread per expert. */
@@ -313,11 +318,22 @@ static __device__ __forceinline__ void begin_arrivals(uint32_t tokens_arrived,
     cluster_begin(); /* this block has started: others may send to it */
 }
 
-/* Of the kernels below. jobs: with HAS_JOBS. */
-template <bool HAS_RMSNORM, bool HAS_JOBS>
-static __device__ __forceinline__ void route(const struct decode_router &p,
-                                             const struct decode_rmsnorm &rmsnorm, float inverse_n,
-                                             const struct decode_grouped &jobs, struct picks *picks)
+/* Bytes of all sums of a token. */
+static __device__ __forceinline__ int sums_sent(const struct decode_router &p)
+{
+    return tiles_of(p) * TILE_ROWS * EIGHTHS * (int)sizeof(long long);
+}
+
+static __device__ __forceinline__ uint32_t bias_bits_of(const struct decode_router &p)
+{
+    return (int)threadIdx.x < p.n_experts ? vector_bits(p.bias, 0, threadIdx.x) : 0;
+}
+
+/* With the residual add and norm, one group of tokens a cluster. jobs: with HAS_JOBS. */
+template <bool HAS_JOBS>
+static __device__ __forceinline__ void
+route_normed(const struct decode_router &p, const struct decode_rmsnorm &rmsnorm, float inverse_n,
+             const struct decode_grouped &jobs, struct picks *picks)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ __align__(16) long long sums_of_token[EIGHTHS * DECODE_EXPERTS_MAX];
@@ -333,64 +349,51 @@ static __device__ __forceinline__ void route(const struct decode_router &p,
     const uint32_t tokens = weights + weights_bytes(p);
     const uint32_t tiles = weights + warp * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
     const bool has_row = (int)threadIdx.x >= RING_THREADS - ROW_THREADS;
-    const int n_fillers = HAS_RMSNORM ? (RING_THREADS - ROW_THREADS) / WARP_LANES : (int)RING_WARPS;
     const uint32_t tokens_arrived = (uint32_t)__cvta_generic_to_shared(&arrivals.tokens);
     const uint32_t sums_arrived = (uint32_t)__cvta_generic_to_shared(&arrivals.sums);
     const struct sums_plan to_sums =
         plan_sums((uint32_t)__cvta_generic_to_shared(sums_of_token), sums_arrived);
     long long sums[4] = {};
-    float factor = 1.0f;
-    uint32_t bias_bits = 0;
+    struct squares squares = {0, 0};
     struct row_plan plan;
     struct row_regs row = {}, norm = {};
 
     if (HAS_JOBS)
         begin_picks(picks, p);
     begin_arrivals(tokens_arrived, sums_arrived, p, n_units);
-    if (HAS_RMSNORM && has_row)
+    if (has_row)
         plan = plan_row(p, rmsnorm, token, is_there, tokens, tokens_arrived);
     else
-        for (int tile = warp; tile < tiles_of(p); tile += n_fillers)
+        for (int tile = warp; tile < tiles_of(p); tile += (RING_THREADS - ROW_THREADS) / WARP_LANES)
             fill_tile(weights, p, tile, rank, n_units);
     copy_commit();
-    if ((int)threadIdx.x < p.n_experts)
-        bias_bits = vector_bits(p.bias, 0, threadIdx.x);
+    const uint32_t bias_bits = bias_bits_of(p);
     pdl_wait();
     pdl_launch_dependents();
-    if (HAS_RMSNORM && has_row) {
+    if (has_row) {
         row = rmsnorm_row(plan, rmsnorm);
 #pragma unroll
         for (int i = 0; i < PIECES_PER_THREAD; i++)
             weights_of(norm.at[i], plan.norm[i], rmsnorm.norm.kind);
-    } else if (HAS_RMSNORM && warp == 0) {
+    } else if (warp == 0) {
         if (HAS_JOBS)
             (void)pick_experts(orders, p.n_ranks);
         else
             select_experts(orders, p.ids, p.gates, p.n_ranks, false);
     }
     cluster_wait();
-    if (HAS_RMSNORM) {
-        struct squares squares = {0, 0};
-
-        if (has_row) {
-            send_row(row, norm, plan, p.w.n_units);
-            squares = squares_of_row(row);
-        }
-        copy_wait<0>();
-        factor = factor_of_squares(squares, inverse_n, rmsnorm.eps, smem);
-        arrivals_wait(tokens_arrived);
-    } else {
-        if (p.factors != NULL && is_there)
-            factor = __ldcg(p.factors + token);
-        split_tokens((char *)shared + weights_bytes(p), p, rank, n_units, n_live);
-        copy_wait<0>();
-        __syncthreads();
+    if (has_row) {
+        send_row(row, norm, plan, p.w.n_units);
+        squares = squares_of_row(row);
     }
+    copy_wait<0>();
+    const float factor = factor_of_squares(squares, inverse_n, rmsnorm.eps, smem);
+    arrivals_wait(tokens_arrived);
     if (warp < tiles_of(p)) {
         multiply_eighth(sums, tiles, tokens, n_units);
         send_sums(to_sums, sums);
     }
-    if (HAS_RMSNORM && has_row && is_there)
+    if (has_row && is_there)
         store_row(row, norm, plan, rmsnorm, factor, p.w.n_units, token);
     if (threadIdx.x < DECODE_EXPERTS_MAX) {
         /* blocks without a token wait, too: their shared memory must exist until all sums have
@@ -407,12 +410,119 @@ static __device__ __forceinline__ void route(const struct decode_router &p,
                        true);
 }
 
+/* ---- rows that are normed already, or factors of their norm; any number of groups ---- */
+
+/* What a block keeps. The sums of a group are received while those of the group
+ * before are added; a block sends sums of a group only when all blocks have added those of the
+ * second one before it, because it has received their sums of the first one. */
+struct turns {
+    uint32_t arrived, sums; /* barriers and buffers, two of each */
+    const long long *sums_of_token;
+    uint32_t *orders;
+    uint32_t bias_bits;
+};
+
+/* Adds the sums of the block's token of turn `turn` and selects its experts; by the first
+ * DECODE_EXPERTS_MAX threads. */
+static __device__ __forceinline__ void end_turn(const struct turns &t,
+                                                const struct decode_router &p, int turn, int token,
+                                                bool is_there, float factor)
+{
+    const int buffer = turn % 2;
+    const uint32_t arrived = t.arrived + buffer * (int)sizeof(uint64_t);
+
+    arrivals_wait(arrived, turn / 2 % 2);
+    if (threadIdx.x == 0)
+        arrivals_expect(arrived, sums_sent(p));
+    if (is_there)
+        add_sums(t.orders, p, t.sums_of_token + buffer * EIGHTHS * DECODE_EXPERTS_MAX, t.bias_bits,
+                 factor, token);
+    experts_sync();
+    if (is_there && threadIdx.x < WARP_LANES)
+        select_experts(t.orders, p.ids + token * p.n_ranks, p.gates + token * p.n_ranks, p.n_ranks,
+                       true);
+}
+
+static __device__ __forceinline__ float factor_at(const struct decode_router &p, int token,
+                                                  bool is_there)
+{
+    return p.factors != NULL && is_there ? __ldcg(p.factors + token) : 1.0f;
+}
+
+/* A cluster takes every n-th group of tokens, and reads its weights once. While half of the threads
+ * end a turn, the others split the next group's columns into terms. */
+static __device__ __forceinline__ void
+run_turns(const struct turns &t, const struct decode_router &p, char *tokens, uint32_t weights)
+{
+    const int rank = cluster_rank(), warp = threadIdx.x / WARP_LANES;
+    const int n_units = units_of_eighth(p.w.n_units, rank);
+    const int n_live = live_rows(p.n_live, p.n_tokens);
+    const int first = (int)blockIdx.x / EIGHTHS * TOKENS;
+    const int step = (int)gridDim.x / EIGHTHS * TOKENS;
+    const int splitter = (int)threadIdx.x - ((int)RING_THREADS - (int)SPLIT_THREADS);
+    const uint32_t tiles = weights + warp * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
+    const uint32_t tokens_at = weights + weights_bytes(p);
+    const struct sums_plan to_sums = plan_sums(t.sums, t.arrived);
+
+    if (splitter >= 0)
+        split_tokens(tokens, p, first, rank, n_units, n_live, splitter);
+    copy_wait<0>();
+    cluster_wait();
+    for (int turn = 0, at = first; at < n_live; turn++, at += step) {
+        const int buffer = turn % 2, token = at + rank;
+        const bool is_there = token < n_live;
+        const float factor = factor_at(p, token, is_there);
+        long long sums[4] = {};
+
+        __syncthreads(); /* the group's terms are there */
+        if (warp < tiles_of(p)) {
+            multiply_eighth(sums, tiles, tokens_at + buffer * tokens_bytes(p), n_units);
+            send_sums(to_sums, sums, buffer);
+        }
+        if (splitter < 0)
+            end_turn(t, p, turn, token, is_there, factor);
+        else if (at + step < n_live)
+            split_tokens(tokens + (1 - buffer) * tokens_bytes(p), p, at + step, rank, n_units,
+                         n_live, splitter);
+    }
+}
+
+static __device__ __forceinline__ void route_groups(const struct decode_router &p)
+{
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
+    __shared__ __align__(16) long long sums_of_token[2 * EIGHTHS * DECODE_EXPERTS_MAX];
+    __shared__ uint64_t arrived[2];
+    __shared__ uint32_t orders[DECODE_EXPERTS_MAX];
+    const int rank = cluster_rank(), warp = threadIdx.x / WARP_LANES;
+    const uint32_t weights = (uint32_t)__cvta_generic_to_shared(shared);
+    const struct turns turns = {(uint32_t)__cvta_generic_to_shared(arrived),
+                                (uint32_t)__cvta_generic_to_shared(sums_of_token), sums_of_token,
+                                orders, bias_bits_of(p)};
+
+    if (threadIdx.x == 0) {
+        arrivals_init(turns.arrived, sums_sent(p));
+        arrivals_init(turns.arrived + (int)sizeof(uint64_t), sums_sent(p));
+    }
+    cluster_begin(); /* this block has started: others may send to it */
+    for (int tile = warp; tile < tiles_of(p); tile += RING_WARPS)
+        fill_tile(weights, p, tile, rank, units_of_eighth(p.w.n_units, rank));
+    copy_commit();
+    pdl_wait();
+    pdl_launch_dependents();
+    run_turns(turns, p, (char *)shared + weights_bytes(p), weights);
+}
+
+/* ---- the kernels ---- */
+
 template <bool HAS_RMSNORM>
 static __global__ void __launch_bounds__(RING_THREADS, 1)
     route_kernel(const __grid_constant__ struct decode_router p,
                  const __grid_constant__ struct decode_rmsnorm rmsnorm, float inverse_n)
 {
-    route<HAS_RMSNORM, false>(p, rmsnorm, inverse_n, {}, NULL);
+    if constexpr (HAS_RMSNORM)
+        route_normed<false>(p, rmsnorm, inverse_n, {}, NULL);
+    else
+        route_groups(p);
 }
 
 /* One cluster, which also lists the jobs. */
@@ -423,24 +533,45 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
 {
     __shared__ struct picks picks;
 
-    route<true, true>(p, rmsnorm, inverse_n, jobs, &picks);
+    route_normed<true>(p, rmsnorm, inverse_n, jobs, &picks);
+}
+
+/* ---- launches ---- */
+
+/* HAS_RMSNORM: one buffer of tokens, otherwise two. */
+template <bool HAS_RMSNORM> static int64_t shared_bytes(const struct decode_router *p)
+{
+    return weights_bytes(*p) + (HAS_RMSNORM ? 1 : 2) * tokens_bytes(*p);
+}
+
+/* Clusters that run at once with the largest matrix; 0: p is not supported. */
+template <bool HAS_RMSNORM>
+static int clusters_of(const struct launch_list *list, const struct decode_router *p)
+{
+    struct decode_router largest = *p;
+
+    largest.w.n_units = DECODE_WIDTH_MAX / UNIT_COLUMNS;
+    largest.n_experts = DECODE_EXPERTS_MAX;
+    if (p->w.n_units > largest.w.n_units || p->n_experts > largest.n_experts ||
+        p->n_ranks > DECODE_ACTIVE_MAX)
+        return 0;
+    return clusters_at_once<route_kernel<HAS_RMSNORM>>(list->gpu, RING_THREADS, EIGHTHS,
+                                                       shared_bytes<HAS_RMSNORM>(&largest));
 }
 
 template <bool HAS_RMSNORM>
 static bool launch(struct launch_list *list, const struct decode_router *p,
                    const struct decode_rmsnorm *rmsnorm)
 {
-    const int n_at_once = clusters_at_once<route_kernel<HAS_RMSNORM>>(
-        list->gpu, RING_THREADS, EIGHTHS,
-        DECODE_WIDTH_MAX / UNIT_COLUMNS / EIGHTHS *
-            (RING_WARPS * BF16_TILE_BYTES + UNIT_TERMS_BYTES));
+    const int n_groups = (int)units_of(p->n_tokens, TOKENS);
+    const int n_at_once = clusters_of<HAS_RMSNORM>(list, p);
+    const int n_clusters = HAS_RMSNORM || n_groups < n_at_once ? n_groups : n_at_once;
 
-    if (n_at_once == 0 || p->w.n_units > DECODE_WIDTH_MAX / UNIT_COLUMNS ||
-        p->n_experts > DECODE_EXPERTS_MAX || p->n_ranks > DECODE_ACTIVE_MAX)
+    if (n_at_once == 0)
         return false;
-    add_dependent_clusters<route_kernel<HAS_RMSNORM>>(
-        list, dim3((unsigned)units_of(p->n_tokens, TOKENS) * EIGHTHS), RING_THREADS,
-        shared_bytes(*p), EIGHTHS, *p, *rmsnorm, 1.0f / (float)p->n);
+    add_dependent_clusters<route_kernel<HAS_RMSNORM>>(list, dim3((unsigned)n_clusters * EIGHTHS),
+                                                      RING_THREADS, shared_bytes<HAS_RMSNORM>(p),
+                                                      EIGHTHS, *p, *rmsnorm, 1.0f / (float)p->n);
     return true;
 }
 
@@ -453,13 +584,7 @@ bool launch_decode_router(struct launch_list *list, const struct decode_router *
 
 bool decode_router_fits(struct launch_list *list, const struct decode_router *p)
 {
-    const struct decode_rmsnorm none = {};
-    bool fits;
-
-    list->is_query = true;
-    fits = launch<false>(list, p, &none) && launch<true>(list, p, &none);
-    list->is_query = false;
-    return fits;
+    return clusters_of<true>(list, p) > 0 && clusters_of<false>(list, p) > 0;
 }
 
 void launch_decode_rmsnorm_router(struct launch_list *list, const struct decode_router *p,
@@ -475,7 +600,8 @@ bool launch_decode_router_jobs(struct launch_list *list, const struct decode_rou
     if (p->n_tokens > TOKENS || p->n_tokens * p->n_ranks > FEW_ENTRIES_MAX ||
         p->n_tokens > jobs->job_tokens || jobs->place != NULL)
         return false;
-    add_dependent_clusters<route_jobs_kernel>(list, dim3(EIGHTHS), RING_THREADS, shared_bytes(*p),
-                                              EIGHTHS, *p, *rmsnorm, 1.0f / (float)p->n, *jobs);
+    add_dependent_clusters<route_jobs_kernel>(list, dim3(EIGHTHS), RING_THREADS,
+                                              shared_bytes<true>(p), EIGHTHS, *p, *rmsnorm,
+                                              1.0f / (float)p->n, *jobs);
     return true;
 }

@@ -47,9 +47,9 @@ enum { DEBUG_BYTES = 0 };
 #endif
 
 /* TOKENS: of an item, at most. GROUPS: consumer warpgroups, each with GROUP_ROWS rows of units.
- * STAGE_UNITS: units of a stage, an even number. */
-template <int TOKENS_, int GROUPS_, int STAGE_UNITS_, int GROUP_ROWS_ = 1> struct wide_shape {
-    static_assert(STAGE_UNITS_ % 2 == 0, "multiply_row() takes two units at a time");
+ * STAGE_UNITS: units of a stage. ASIDE_BYTES: shared memory of a group behind the ring. */
+template <int TOKENS_, int GROUPS_, int STAGE_UNITS_, int GROUP_ROWS_ = 1, int ASIDE_BYTES_ = 0>
+struct wide_shape {
     enum {
         TOKENS = TOKENS_,
         GROUPS = GROUPS_,
@@ -70,9 +70,11 @@ template <int TOKENS_, int GROUPS_, int STAGE_UNITS_, int GROUP_ROWS_ = 1> struc
         EMPTY_AT = FULL_AT + BARRIER_BYTES,
         DEBUG_AT = EMPTY_AT + BARRIER_BYTES,
         STAGE_BYTES = (DEBUG_AT + DEBUG_BYTES + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN,
-        STAGES_THAT_FIT = SHARED_BYTES_MAX / STAGE_BYTES,
+        ASIDE_BYTES = ASIDE_BYTES_,
+        STAGES_THAT_FIT = (SHARED_BYTES_MAX - GROUPS * ASIDE_BYTES) / STAGE_BYTES,
         STAGES = STAGES_THAT_FIT < STAGES_MAX ? STAGES_THAT_FIT : STAGES_MAX,
-        SHARED_BYTES = STAGES * STAGE_BYTES
+        RING_BYTES = STAGES * STAGE_BYTES,
+        SHARED_BYTES = RING_BYTES + GROUPS * ASIDE_BYTES
     };
 };
 
@@ -90,7 +92,7 @@ template <class SHAPE> static __device__ __forceinline__ void next_stage(struct 
     s->at += SHAPE::STAGE_BYTES;
     if (++s->index == SHAPE::STAGES) {
         s->index = 0;
-        s->at -= SHAPE::SHARED_BYTES;
+        s->at -= SHAPE::RING_BYTES;
         s->parity ^= 1;
 #ifdef DECODE_SM90_DEBUG
         s->phase++;
@@ -218,14 +220,14 @@ static __device__ void produce(ITEMS items, const struct ring_source &from, stru
         const uint32_t tokens_bytes = warp == TOKENS_WARP ? items.tokens_bytes() : 0;
 
         const unsigned char *row = items.units(min(warp, SHAPE::ROWS - 1));
-        const int to_second = has_two ? (int)(items.units(warp + GROUP_WARPS) - row) : 0;
+        const int64_t to_second = has_two ? items.units(warp + GROUP_WARPS) - row : 0;
 
 #pragma unroll 1
         for (int left = from.n_units; left > 0; left -= SHAPE::STAGE_UNITS) {
             const uint32_t full = s.at + SHAPE::FULL_AT;
             const int n = min(left, (int)SHAPE::STAGE_UNITS);
 
-            mbarrier_wait(s.at + SHAPE::EMPTY_AT, s.parity ^ 1);
+            mbarrier_wait_asleep(s.at + SHAPE::EMPTY_AT, s.parity ^ 1);
             debug_produced<SHAPE>(s, warp);
             mbarrier_expect_tx(full, n * (units_bytes + tokens_bytes));
 #pragma unroll 1
@@ -419,6 +421,7 @@ static __device__ __forceinline__ void multiply_row(struct item_sums<KIND, SHAPE
                                                     bool has_last)
 {
     constexpr int STAGE_UNITS = SHAPE::STAGE_UNITS;
+    static_assert(STAGE_UNITS % 2 == 0, "two units at a time");
     struct unit_walk walk = begin_units<KIND>(c.n_units, c.width);
     struct block_sums<SHAPE> d;
     struct expanded x, y;

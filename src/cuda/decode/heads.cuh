@@ -25,17 +25,20 @@ static __device__ __forceinline__ struct slot_of_token slot_of(const struct deco
         position % PAGE_TOKENS};
 }
 
+/* n_parts: elements of a word, 2 of BF16 or 1 of F32; a constant where this is inlined. */
+static __device__ __forceinline__ int64_t kv_at(int n_parts, int which, int slot, int d)
+{
+    return kv_word(n_parts, DECODE_HEAD_WIDTH, which, slot, d) * n_parts +
+           (which == 0 ? d : slot) % n_parts;
+}
+
 static __device__ __forceinline__ void store_kv(char *side, bool is_bf16, int which, int slot,
                                                 int d, float x)
 {
-    const int n = is_bf16 ? 2 : 1;
-    const int64_t at =
-        kv_word(n, DECODE_HEAD_WIDTH, which, slot, d) * n + (which == 0 ? d : slot) % n;
-
     if (is_bf16)
-        ((__nv_bfloat16 *)side)[at] = __float2bfloat16_rn(x);
+        ((__nv_bfloat16 *)side)[kv_at(2, which, slot, d)] = __float2bfloat16_rn(x);
     else
-        ((float *)side)[at] = x;
+        ((float *)side)[kv_at(1, which, slot, d)] = x;
 }
 
 /* Stores numbers d and d + HALF of head `head` of q, k or v (the job); q: the head's position in a

@@ -99,19 +99,23 @@ static __device__ __forceinline__ uint4 take_term(float v[PIECE])
     return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
-/* Splits the tokens' columns of the eighth into three terms; zeros for missing tokens. */
-static __device__ __forceinline__ void split_tokens(char *to, const struct decode_router &p,
-                                                    int rank, int n_units, int n_live)
-{
-    enum { AT_ONCE = 2, UNIT_ITEMS = UNIT_PIECES * TOKENS };
-    const int first = (int)blockIdx.x / EIGHTHS * TOKENS, n = n_units * UNIT_ITEMS;
+/* Splits the columns of the eighth of tokens from `first` on into three terms; zeros for missing
+ * tokens. By SPLIT_THREADS threads, this one being `thread`. */
+enum { SPLIT_THREADS = RING_THREADS / 2 };
 
-    for (int i0 = threadIdx.x; i0 < n; i0 += RING_THREADS * AT_ONCE) {
+static __device__ __forceinline__ void split_tokens(char *to, const struct decode_router &p,
+                                                    int first, int rank, int n_units, int n_live,
+                                                    int thread)
+{
+    enum { AT_ONCE = 3, UNIT_ITEMS = UNIT_PIECES * TOKENS };
+    const int n = n_units * UNIT_ITEMS;
+
+    for (int i0 = thread; i0 < n; i0 += SPLIT_THREADS * AT_ONCE) {
         float v[AT_ONCE][PIECE];
 
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, token = first + i % UNIT_ITEMS / UNIT_PIECES;
+            const int i = i0 + j * SPLIT_THREADS, token = first + i % UNIT_ITEMS / UNIT_PIECES;
             const int k =
                 (rank + i / UNIT_ITEMS * EIGHTHS) * UNIT_COLUMNS + i % UNIT_PIECES * PIECE;
             const bool is_there = i < n && token < n_live && k < p.n;
@@ -127,7 +131,7 @@ static __device__ __forceinline__ void split_tokens(char *to, const struct decod
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, piece = i % UNIT_PIECES;
+            const int i = i0 + j * SPLIT_THREADS, piece = i % UNIT_PIECES;
             char *at = to + i / UNIT_ITEMS * UNIT_TERMS_BYTES +
                        piece_at(piece, i % UNIT_ITEMS / UNIT_PIECES);
 

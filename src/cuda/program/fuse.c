@@ -10,7 +10,7 @@ static int fuse_embed(struct fuse *f, int i, const struct embed_rmsnorm_args *a)
     reads_early(f, &a->norm);
     writes(f, i, &a->x);
     writes(f, i, &a->y);
-    f->rounded = 0;
+    forget_rounded(f);
     return 1;
 }
 
@@ -32,7 +32,8 @@ static void begin_tail(struct fuse *f, int i)
     f->n_rows = f->in->counts.n_tail;
     f->n_decode = f->in->counts.n_tail_decode;
     f->is_tail = true;
-    f->rounded = f->mxfp8 = f->gathered = 0;
+    f->mxfp8 = f->gathered = 0;
+    forget_rounded(f);
     if (f->n_rows == 0)
         return;
     launch_gather_rows(f->list, attn.attn.q.data, out.attn_out.att.data, &samples->row, stride,

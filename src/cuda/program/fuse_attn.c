@@ -44,7 +44,8 @@ static void touch_rows(struct fuse *f, const struct attn_launch *l)
         writes_workspace(f, WORKSPACE_merge_bufs);
     }
     if (l->rounded != NULL)
-        writes_copy(f, f->op, WORKSPACE_rounded, l->args.att.id);
+        writes_copy(f, f->op, l->n_rounded_rows > 0 ? WORKSPACE_operand : WORKSPACE_rounded,
+                    l->args.att.id);
     writes(f, f->op, &l->args.att);
     next_launch(f);
 }
@@ -139,7 +140,9 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
     const int n_long = f->in->counts.n_long;
 
     l->n_splits = attn_splits(l->n_units, splits_at_most(n * attn_row_blocks(&l->args)));
-    if (l->args.att.dim[1] % UNIT_COLUMNS == 0 && f->n_decode > 1) {
+    if (l->samples == NULL) /* else attn_out takes gathered rows */
+        l->rounded = operand_buffer(f, &l->args.att, f->op + 1, &l->n_rounded_rows);
+    if (l->rounded == NULL && l->args.att.dim[1] % UNIT_COLUMNS == 0 && f->n_decode > 1) {
         l->rounded = rounded_workspace(f, f->n_decode, l->args.att.dim[1]);
         f->rounded = l->args.att.id;
     }
@@ -222,7 +225,7 @@ int fuse_attn(struct fuse *f, int i)
         l.samples = on_device(f, f->in->batch->offset_samples);
         l.n_samples = f->in->counts.n_samples;
     }
-    f->rounded = 0;
+    forget_rounded(f);
     launch_rows(f, &l);
     return 1;
 }

@@ -72,7 +72,7 @@ int fuse_draft_fc(struct fuse *f, int i)
     const struct draft_fc_args *a = &args.draft_fc;
 
     op_args(f, i, &args);
-    f->rounded = 0;
+    forget_rounded(f);
     if (a->norm.data != NULL) {
         launch_draft_norm(f->list, a, f->n_rows, f->n_live);
         reads(f, i, &a->taps);
@@ -90,7 +90,7 @@ int fuse_draft_input(struct fuse *f, int i)
     const struct draft_input_args *a = &args.draft_input;
 
     op_args(f, i, &args);
-    f->rounded = 0;
+    forget_rounded(f);
     launch_draft_input(f->list, a, on_device(f, f->in->batch->offset_tokens), f->n_rows, f->n_live);
     reads(f, i, &a->f);
     reads_early(f, &a->table);
@@ -114,9 +114,9 @@ int fuse_mlp(struct fuse *f, int i)
     reads(f, i, &a->ups);
     writes(f, i, &a->units);
     next_launch(f);
-    f->rounded = 0;
+    forget_rounded(f);
     launch_matrix(f, &a->w_down, &a->units, &a->h);
-    f->rounded = 0;
+    forget_rounded(f);
     return 1;
 }
 

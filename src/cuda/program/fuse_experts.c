@@ -406,7 +406,7 @@ static int launch_few(struct fuse *f, int i, const struct experts_args *a, int r
     if (residual == NULL)
         return 1;
     set_op(f, i);
-    f->rounded = 0;
+    forget_rounded(f);
     f->factors_of = -1;
     if (!is_qkv_next)
         settle_sums(f);
@@ -476,6 +476,7 @@ static void launch_operand_jobs(struct fuse *f, const struct experts_args *a,
 
     p.e.units = NULL; /* the operand has them */
     p.operand = workspace(f, WORKSPACE_operand);
+    f->operand = 0;
     launch_decode_expert_operand(f->list, &p);
     reads_workspace(f, WORKSPACE_jobs);
     reads_copy(f, f->op, WORKSPACE_rounded, a->y.id);
@@ -552,7 +553,9 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     f->jobs_of = 0;
     launch_jobs(f, a, &g);
     if (residual != NULL) {
-        g.normed = rounded_buffer(f, &residual->y);
+        g.normed = operand_buffer(f, &residual->y, i + 2, &g.n_normed_rows);
+        if (g.normed == NULL)
+            g.normed = rounded_buffer(f, &residual->y);
         g.e.x = residual->x.data;
         normed = (struct decode_rows){
             .norm = vector_of(&residual->norm), .eps = residual->eps, .y = residual->y.data};
@@ -569,7 +572,8 @@ static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, i
     writes(f, i + 1, &residual->x);
     writes(f, i + 1, &residual->y);
     if (g.normed != NULL)
-        writes_copy(f, i + 1, WORKSPACE_rounded, residual->y.id);
+        writes_copy(f, i + 1, g.n_normed_rows > 0 ? WORKSPACE_operand : WORKSPACE_rounded,
+                    residual->y.id);
     f->factors_of = -1;
     set_op(f, i + 1);
     return 2;

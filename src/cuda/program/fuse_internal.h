@@ -33,6 +33,7 @@ struct fuse {
     const int32_t *n_live;
     bool is_tail; /* the current ops have only the rows that are sampled, as rows 0 and on */
     int rounded;  /* id of the tensor whose decode rows are in the workspace `rounded`; 0: none */
+    int operand;  /* the same, in the workspace `operand` for launch_decode_gemm_sm90(); 0: none */
     int mxfp8;    /* id of the tensor whose prefill rows are in the workspace `mxfp8`; 0: none */
     const struct rope *rope; /* whose cos and sin are in their workspace; NULL: none */
     int factors_of;          /* op whose RMSNorm factors are in their workspace; -1: none */
@@ -304,6 +305,11 @@ uint16_t *rounded_workspace(struct fuse *f, int n_rows, int64_t n_columns);
 /* Where a kernel that computes the decode rows of t also stores them as FP16; NULL: nothing reads
  * them as FP16. */
 uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t);
+/* The same if op `reader` is a matmul of t whose kernel takes an operand, of *n_operand_rows rows;
+ * otherwise NULL. */
+uint16_t *operand_buffer(struct fuse *f, const struct tensor *t, int reader, int *n_operand_rows);
+/* Rows of another tensor follow: nothing has them as FP16 yet. */
+void forget_rounded(struct fuse *f);
 /* The first n_rows rows of t as FP16: stored by an earlier kernel, or converted for f->op now. */
 const uint16_t *rounded_rows(struct fuse *f, const struct tensor *t, int n_rows);
 

@@ -76,6 +76,55 @@ uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t)
     return rounded_workspace(f, f->n_decode, t->dim[1]);
 }
 
+void forget_rounded(struct fuse *f)
+{
+    f->rounded = f->operand = 0;
+}
+
+/* The weights of op i, if it is a matmul that reads t. */
+static bool weights_of_reader(const struct fuse *f, int i, const struct tensor *t,
+                              struct tensor *out)
+{
+    union stage_args args;
+    int x = 0;
+
+    if (is_stage(f, i, STAGE_attn_qkv)) {
+        op_args(f, i, &args);
+        *out = args.attn_qkv.wqkv[0];
+        x = args.attn_qkv.y.id;
+    } else if (is_stage(f, i, STAGE_attn_out)) {
+        op_args(f, i, &args);
+        *out = args.attn_out.wo;
+        x = args.attn_out.att.id;
+    }
+    return x == t->id;
+}
+
+/* Bytes of an operand of n_rows rows; *n: its rows. */
+static size_t decode_operand_bytes(int n_rows, int64_t n_columns, int32_t *n)
+{
+    *n = (int32_t)operand_rows(n_rows);
+    return (size_t)operand_bytes(*n, n_columns, ROUNDS_TO_F16);
+}
+
+uint16_t *operand_buffer(struct fuse *f, const struct tensor *t, int reader, int *n_operand_rows)
+{
+    const struct gpu_workspace *at = &f->in->workspaces->at[WORKSPACE_operand];
+    struct tensor w;
+    int32_t n;
+
+    *n_operand_rows = 0;
+    if (f->n_decode <= DECODE_FUSED_MAX || !weights_of_reader(f, reader, t, &w) ||
+        tuning_row_of(f, op_at(f, reader)->stage, format_of(&w), PHASE_DECODE, f->n_decode)
+                ->kernel != KERNEL_DECODE_GEMM_SM90 ||
+        decode_operand_bytes(f->n_decode, t->dim[1], &n) > at->size_bytes)
+        return NULL;
+    f->rounded = 0;
+    f->operand = t->id;
+    *n_operand_rows = n;
+    return at->data;
+}
+
 /* x: the id of the tensor whose rows, in order, are `rows`; 0: rows are gathered. */
 static const uint16_t *round_rows(struct fuse *f, const struct decode_rows *rows, int x, int n_rows,
                                   bool is_mxfp4)
@@ -161,14 +210,23 @@ static bool sm90_fits(struct launch_list *list, const struct decode_gemm *p)
     return fits;
 }
 
-/* The rows of p, which are of tensor x, as an operand; false: the workspace is too small. */
+/* Takes the operand that an earlier kernel has made of tensor x. */
+static bool take_operand(const struct fuse *f, struct decode_gemm *p, int x)
+{
+    if (x == 0 || f->operand != x || p->n_tokens != f->n_decode)
+        return false;
+    p->operand = workspace(f, WORKSPACE_operand);
+    p->n_operand_rows = (int32_t)operand_rows(p->n_tokens);
+    return true;
+}
+
+/* The rows of p as an operand; false: the workspace is too small. */
 static bool make_operand(struct fuse *f, struct decode_gemm *p, int64_t n_columns)
 {
     const struct gpu_workspace *at = &f->in->workspaces->at[WORKSPACE_operand];
     struct decode_gemm rows;
 
-    p->n_operand_rows = (int32_t)operand_rows(p->n_tokens);
-    if ((size_t)operand_bytes(p->n_operand_rows, n_columns, ROUNDS_TO_F16) > at->size_bytes)
+    if (decode_operand_bytes(p->n_tokens, n_columns, &p->n_operand_rows) > at->size_bytes)
         return false;
     p->operand = at->data;
     rows = (struct decode_gemm){.w = {p->w[0]},
@@ -182,6 +240,7 @@ static bool make_operand(struct fuse *f, struct decode_gemm *p, int64_t n_column
     reads_copy(f, f->op, WORKSPACE_rounded, copied(f));
     writes_copy(f, f->op, WORKSPACE_operand, copied(f));
     next_launch(f);
+    f->operand = 0;
     p->rows = NULL;
     return true;
 }
@@ -194,16 +253,17 @@ static bool launch_decode(struct fuse *f, const struct matmul *m, struct decode_
                                      .n = (int32_t)matrix_columns(&m->w[0]),
                                      .gather = m->gather,
                                      .gather_stride = m->gather_stride};
+    const bool is_sm90 = kernel == KERNEL_DECODE_GEMM_SM90;
 
     if (!is_decode_gemm(m) || !gemm_fits(f->list, p, kernel))
         return false;
+    *from = WORKSPACE_operand;
+    if (is_sm90 && sm90_fits(f->list, p) && take_operand(f, p, x))
+        return launch_gemm_of(f->list, p, kernel);
     p->rows = round_rows(f, &rows, x, m->n_tokens, p->is_mxfp4);
-    *from = WORKSPACE_rounded;
-    if (kernel == KERNEL_DECODE_GEMM_SM90) {
-        if (sm90_fits(f->list, p) && make_operand(f, p, matrix_columns(&m->w[0])))
-            *from = WORKSPACE_operand;
-        else
-            kernel = KERNEL_DECODE_GEMM;
+    if (!is_sm90 || !sm90_fits(f->list, p) || !make_operand(f, p, rows.n)) {
+        kernel = is_sm90 ? KERNEL_DECODE_GEMM : kernel;
+        *from = WORKSPACE_rounded;
     }
     return launch_gemm_of(f->list, p, kernel);
 }
@@ -221,8 +281,10 @@ bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matm
     if (!is_decode(f) || (a->kv.dtype != DTYPE_BF16 && a->kv.dtype != DTYPE_F32) ||
         a->kv.dim[4] != DECODE_HEAD_WIDTH || m->w[1].dtype != m->w[0].dtype ||
         m->w[2].dtype != m->w[0].dtype ||
-        (kernel != KERNEL_DECODE_GEMM && kernel != KERNEL_DECODE_SMEM_RESIDENT))
+        (kernel != KERNEL_DECODE_GEMM && kernel != KERNEL_DECODE_SMEM_RESIDENT &&
+         kernel != KERNEL_DECODE_GEMM_SM90))
         return false;
+    p.out[1] = p.out[2] = NULL; /* keys and values go to their pages */
     p.heads = (struct decode_heads){
         .pages = a->kv.data,
         .cos_sin = workspace(f, WORKSPACE_cos_sin),

@@ -111,7 +111,7 @@ int fuse_residual(struct fuse *f, int i)
     uint16_t *rounded = NULL;
 
     op_args(f, i, &args);
-    f->rounded = 0;
+    forget_rounded(f);
     f->factors_of = -1;
     if (f->sums_index >= 0)
         return share_residual(f, i, a, factors_of(f, i, a, is_behind_out(f, i)) != NULL);
