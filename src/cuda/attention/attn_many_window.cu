@@ -9,10 +9,10 @@
  * the last one, too: it comes behind the first one in both passes. Loops process three units an
  * iteration, so that the scores of nine stay in registers and the code is short.
  *
- * Traffic: the keys and values that the rows see, once. H200, 2026-11-28, us in a chain of launches,
- * attn_window.cu and this kernel, window of 128: BF16, 256 rows 21.4 and 17.9, 512 rows 40.1 and
- * 35.7; F8, 512 rows 40.1 and 31.0; 128 rows, with all of them here, 11.2 and 11.4, F8 10.6 and
- * 12.6. */
+ * Traffic: the keys and values that the rows see, once. H200, 2026-11-28, window of 128, us in a
+ * chain of launches, attn_window.cu and this kernel: BF16, 256 rows 21.4 and 17.9, 512 rows 40.1
+ * and 35.7; F8, 512 rows 40.1 and 31.0. With 128 rows it takes 11.4 (F8 12.6), attn_window.cu
+ * 11.2 (10.6). */
 #include "cuda/attention/attn_row.cuh"
 
 enum {
