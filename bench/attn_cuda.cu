@@ -5,9 +5,12 @@
  * bandwidth), and Tflop/s.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/attn_cuda bench/attn_cuda.cu \
- *         build/obj/src/cuda/attention/attn_{decode,one_block,window,prefill,sm90}.cu.o \
+ *         build/obj/src/cuda/attention/attn_{decode,rows,one_block,window,prefill,sm90}.cu.o \
  *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
- *     build/attn_cuda [brief|decode|prompt]... */
+ *     build/attn_cuda [brief|decode|rows|profile|prompt]...
+ *
+ * "rows" is steps of many decode rows. It prints a hash of the output, too, which must not depend
+ * on the build; "profile" is two of them with F8 pages, for ncu. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -42,6 +45,7 @@ struct setting {
     bool is_generated;
     bool is_scattered; /* page numbers are shuffled */
     bool is_wgmma;     /* prefill; otherwise mma.sync */
+    int spread;        /* sequences are shorter by up to this many tokens */
 };
 
 static char *pool;
@@ -77,7 +81,8 @@ static struct batch *batch_for(const struct setting *c, void **dev)
                 (int32_t)(((int64_t)s * n_pages + p) * (c->is_scattered ? 7919 : 1) %
                           n_layer_pages);
         for (int i = 0; i < c->rows_each; i++, row++) {
-            ((int32_t *)BATCH_POSITIONS(b))[row] = c->first_position + i;
+            ((int32_t *)BATCH_POSITIONS(b))[row] =
+                c->first_position + i - s * 389 % (c->spread + 1);
             ((int32_t *)BATCH_ROW_SEQ(b))[row] = s;
             ((int32_t *)BATCH_PHASES(b))[row] = c->is_generated ? PHASE_DECODE : PHASE_PREFILL;
         }
@@ -93,6 +98,8 @@ static void launch(struct launch_list *list, struct attn_launch *l, const struct
         (c->is_wgmma ? launch_attn_sm90 : launch_attn_prefill)(list, l);
         return;
     }
+    if (launch_attn_one_block(list, l) || launch_attn_window(list, l))
+        return;
     const int64_t row_bytes = (int64_t)K * ATTN_MERGE_BYTES;
     const int all = c->n_seqs * c->rows_each;
     const int most = (int)(ATTN_MERGE_BYTES_MAX / row_bytes), at_once = all < most ? all : most;
@@ -185,6 +192,20 @@ static int layers_of(const struct setting *c)
     return POOL_BYTES / layer_bytes < most ? (int)(POOL_BYTES / layer_bytes) : most;
 }
 
+/* FNV-1a of the output of all rows. */
+static uint64_t hash_output(const struct batch *b)
+{
+    const size_t n = (size_t)b->n_rows * H * D;
+    uint32_t *words = (uint32_t *)malloc(n * sizeof(uint32_t));
+    uint64_t hash = 14695981039346656037u;
+
+    CHECK(cudaMemcpy(words, att, n * sizeof(uint32_t), cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ words[i]) * 1099511628211u;
+    free(words);
+    return hash;
+}
+
 static void measure(struct setting c)
 {
     const int n_layers = layers_of(&c);
@@ -206,6 +227,9 @@ static void measure(struct setting c)
         c.is_scattered ? " scattered" : "", us[CHAIN], us[ALONE] - us[EMPTY], work.bytes * 1e-6,
         work.bytes / us[CHAIN] * 1e-3, work.bytes / us[CHAIN] * 1e6 / H200_BYTES_A_S * 100,
         work.flops / us[CHAIN] * 1e-6);
+    if (c.is_generated && c.n_seqs > 1)
+        printf("    mean position %.0f, hash %016llx\n", work.flops / (4.0 * H * D * b->n_rows) - 1,
+               (unsigned long long)hash_output(b));
     fflush(stdout);
     CHECK(cudaFree(dev));
     free(b);
@@ -239,6 +263,25 @@ static void measure_decode(enum dtype d)
         measure(c);
 }
 
+static void measure_rows(enum dtype d)
+{
+    for (int n : {64, 128, 256, 512, 1024}) {
+        measure({d, n, 1, 1023, 0, true});
+        measure({d, n, 1, 1023, 128, true});
+    }
+    for (int n : {256, 512}) {
+        measure({d, n, 1, 2047, 0, true, true, false, 1023});
+        measure({d, n, 1, 1000, 0, true, false, false, 999});
+        measure({d, n, 1, 1000, 128, true, false, false, 999});
+    }
+}
+
+static void measure_profile(enum dtype d)
+{
+    measure({d, 512, 1, 1023, 0, true});
+    measure({d, 512, 1, 1023, 128, true});
+}
+
 static void measure_prefill(enum dtype d)
 {
     const struct setting all[] = {
@@ -256,13 +299,20 @@ static void measure_prefill(enum dtype d)
 static void measure_all(const char *what)
 {
     const bool is_brief = strcmp(what, "brief") == 0, is_decode = strcmp(what, "decode") == 0;
+    const bool is_rows = strcmp(what, "rows") == 0, is_profile = strcmp(what, "profile") == 0;
 
     for (enum dtype d : {DTYPE_BF16, DTYPE_F8}) {
         if (is_brief && d == DTYPE_F8)
             continue;
+        if (is_profile && d == DTYPE_BF16)
+            continue;
         fill<<<1024, 256, 0, stream>>>((uint32_t *)pool, POOL_BYTES / 4, d == DTYPE_F8);
         CHECK(cudaStreamSynchronize(stream));
-        (is_brief ? measure_brief : is_decode ? measure_decode : measure_prefill)(d);
+        (is_brief     ? measure_brief
+         : is_decode  ? measure_decode
+         : is_rows    ? measure_rows
+         : is_profile ? measure_profile
+                      : measure_prefill)(d);
     }
 }
 

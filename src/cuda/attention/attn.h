@@ -113,6 +113,15 @@ static inline int attn_units_bucket(int n_units)
     return n;
 }
 
+/* Maximum number of units that a row of the launch sees. */
+static inline int attn_units_of_row(const struct attn_launch *l)
+{
+    const int window = l->args.window_tokens;
+    const int n = (window + ATTN_UNIT_KEYS - 2) / ATTN_UNIT_KEYS + 1;
+
+    return window > 0 && n < l->n_units ? n : l->n_units;
+}
+
 /* Blocks per row: one per key/value head and group of up to eight of its query heads. */
 static inline HOST_DEVICE int attn_row_blocks(const struct attn_args *a)
 {
@@ -140,6 +149,8 @@ bool launch_attn_rows(struct launch_list *list, const struct attn_launch *l);
 /* The same for rows of one split. Returns false if there are too few rows or too many keys for
  * it. */
 bool launch_attn_window(struct launch_list *list, const struct attn_launch *l);
+/* The same for more rows, with one warp per row and head. */
+bool launch_attn_many_window(struct launch_list *list, const struct attn_launch *l);
 /* Prefill rows, the same pages; decode rows are skipped. Takes all rows of the batch. mma.sync, */
 void launch_attn_prefill(struct launch_list *list, const struct attn_launch *l);
 /* and wgmma, Hopper only. */

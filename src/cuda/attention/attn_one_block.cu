@@ -62,18 +62,6 @@ static __device__ __forceinline__ void pages_of(int32_t pages[PAIR], const struc
         pages[i] = page_of(k, index + i * k.step);
 }
 
-/* begin_block(), without the long rows, which another launch has. */
-static __device__ __forceinline__ bool begin_near(struct block *k, const struct attn_launch &l)
-{
-    if (!begin_block(k, l))
-        return false;
-    if (k->n_splits <= CLUSTER_SPLITS_MAX)
-        return true;
-    if (blockIdx.y + blockIdx.z == 0)
-        pdl_wait();
-    return false;
-}
-
 /* Grid: 1, blocks per row, rows. The kernel report identifies decode attention by this function
  * name. */
 template <int DTYPE>
@@ -92,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     struct query q;
     struct sums sums = {};
 
-    if (!begin_near(&k, l))
+    if (!begin_row(&k, l))
         return;
     const float sink = load_sink(l, k, warp);
     struct split_pos next = {0, k.unit + warp};

@@ -159,13 +159,14 @@ static __device__ __forceinline__ void masked_scores(float s[4], const struct qu
                                                      int index, float scale)
 {
     const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
+    const char *scales = ring + 2 * unit<DTYPE>::KV_HALF_BYTES;
 
     scores_of<DTYPE>(s, q, ring);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int at = unit<DTYPE>::slot_of(i);
 
-        s[i] = __fmul_rn(s[i], __fmul_rn(scale, unit<DTYPE>::key_scale(ring, at)));
+        s[i] = __fmul_rn(s[i], __fmul_rn(scale, unit<DTYPE>::scale_at(scales, at)));
         s[i] = at >= first && at < end ? s[i] : -INFINITY;
     }
 }
@@ -175,6 +176,8 @@ static __device__ __forceinline__ void add_unit(struct state *st, float s[4], co
                                                 const struct block &k, int index)
 {
     const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
+    const char *values = ring + unit<DTYPE>::KV_HALF_BYTES;
+    const char *scales = ring + 2 * unit<DTYPE>::KV_HALF_BYTES + unit<DTYPE>::SCALES_BYTES;
     uint32_t seen[2] = {0xFFFFFFFFu, 0xFFFFFFFFu};
 
     if (first > 0 || end < ATTN_UNIT_KEYS)
@@ -182,11 +185,11 @@ static __device__ __forceinline__ void add_unit(struct state *st, float s[4], co
 #pragma unroll
     for (int i = 0; i < 4 && DTYPE == DTYPE_F8; i++) {
         const int at = unit<DTYPE>::slot_of(i);
-        const float factor = unit<DTYPE>::value_scale(ring, at) * operand_scale<DTYPE>();
+        const float factor = unit<DTYPE>::scale_at(scales, at) * operand_scale<DTYPE>();
 
         s[i] = at >= first && at < end ? __fmul_rn(s[i], factor) : 0.0f;
     }
-    add_values<DTYPE>(st, s, ring, seen);
+    add_values<DTYPE>(st->out, s, values, seen);
 }
 
 /* N units; the last may be missing. */
@@ -211,12 +214,14 @@ static __device__ __forceinline__ void add_units(struct state *st, const struct 
         add_unit<DTYPE>(st, s[N - 1], rings[N - 1], k, index + (N - 1) * k.step);
 }
 
-/* Start of a kernel; returns false if the block has no work. A kernel that waits for this one must
- * also wait for the earlier ones, so one of the blocks without work waits, too. */
-static __device__ __forceinline__ bool begin_block(struct block *k, const struct attn_launch &l)
+/* Start of a kernel without long rows, which another launch has. Returns false if the block has no
+ * work. A kernel that waits for this one must also wait for the earlier ones, so one of the blocks
+ * without work waits, too. */
+static __device__ __forceinline__ bool begin_row(struct block *k, const struct attn_launch &l)
 {
     pdl_launch_dependents();
-    if (block_of(k, l))
+    if (block_of_row(k, l, l.first_row + (int)blockIdx.z, (int)blockIdx.y % head_parts(l)) &&
+        k->n_splits <= ATTN_SPLITS_NEAR)
         return true;
     if (blockIdx.y + blockIdx.z == 0)
         pdl_wait();
@@ -326,30 +331,47 @@ static __device__ __forceinline__ float load_sink(const struct attn_launch &l,
     return head < k.n_heads ? ((const float *)l.args.sinks.data)[k.first_head + head] : 0.0f;
 }
 
+/* The factor of a head's sums, and what divides them. */
+struct ending {
+    float add, total;
+};
+
+static __device__ __forceinline__ struct ending end_head(float largest, float weights, float sink)
+{
+    struct ending end;
+    float most;
+
+    sink *= LOG2_E;
+    most = fmaxf(sink, largest);
+    end.add = power_of_two(largest - most);
+    end.total = __fmaf_rn(weights, end.add, power_of_two(sink - most));
+    return end;
+}
+
+/* Stores columns `column` and the next one of a head of the block. */
+static __device__ __forceinline__ void store_columns(const struct attn_launch &l,
+                                                     const struct block &k, int head, int column,
+                                                     float2 sums, const struct ending &end)
+{
+    const float2 out = make_float2(__fdiv_rn(__fmul_rn(sums.x, end.add), end.total),
+                                   __fdiv_rn(__fmul_rn(sums.y, end.add), end.total));
+    const int i = (k.first_head + head) * ATTN_HEAD_DIM + column; /* of the row */
+    const int64_t at = k.row * l.args.att.dim[1] + i;
+
+    *(float2 *)((float *)l.args.att.data + at) = out;
+    if (l.rounded != NULL)
+        *(uint32_t *)((char *)l.rounded + (l.n_rounded_rows > 0
+                                               ? operand_number_offset(l.n_rounded_rows, k.row, i)
+                                               : at * (int64_t)sizeof(uint16_t))) =
+            pair_f16(out.x, out.y);
+}
+
 static __device__ void finish(const struct attn_launch &l, const struct block &k, struct sums sums,
                               float sink, int head)
 {
-    const int lane = threadIdx.x % WARP_LANES;
-    float *att = (float *)l.args.att.data + k.row * l.args.att.dim[1];
-    float largest, add, total;
-
-    if (head >= k.n_heads)
-        return;
-    sink *= LOG2_E;
-    largest = fmaxf(sink, sums.largest);
-    add = power_of_two(sums.largest - largest);
-    total = __fmaf_rn(sums.weights, add, power_of_two(sink - largest));
-    const int column = (k.first_head + head) * ATTN_HEAD_DIM + 2 * lane;
-    const float2 out = make_float2(__fdiv_rn(__fmul_rn(sums.out.x, add), total),
-                                   __fdiv_rn(__fmul_rn(sums.out.y, add), total));
-
-    *(float2 *)(att + column) = out;
-    if (l.rounded != NULL)
-        *(uint32_t *)((char *)l.rounded +
-                      (l.n_rounded_rows > 0
-                           ? operand_number_offset(l.n_rounded_rows, k.row, column)
-                           : (k.row * l.args.att.dim[1] + column) * (int64_t)sizeof(uint16_t))) =
-            pair_f16(out.x, out.y);
+    if (head < k.n_heads)
+        store_columns(l, k, head, threadIdx.x % WARP_LANES * 2, sums.out,
+                      end_head(sums.largest, sums.weights, sink));
 }
 
 /* ---- split-K within a cluster: partials in distributed shared memory ---- */

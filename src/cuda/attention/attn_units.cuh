@@ -41,7 +41,9 @@ template <int DTYPE> struct unit {
 /* Words of two elements. Rows g and g + 8 of operand A are the slots g and g + 8. */
 template <> struct unit<DTYPE_BF16> {
     enum {
+        WORD_SLOTS = 2, /* of a word of values */
         KV_HALF_BYTES = ATTN_UNIT_KEYS * ATTN_HEAD_DIM * 2,
+        SCALES_BYTES = 0,
         BYTES = 2 * KV_HALF_BYTES,
         TILE_BYTES = KV_HALF_BYTES / STEPS,
         TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
@@ -64,13 +66,13 @@ template <> struct unit<DTYPE_BF16> {
     {
         return threadIdx.x % WARP_LANES / 4 + i / 2 * 8;
     }
-    static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *ring, int step)
+    static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *keys, int step)
     {
         const int t = threadIdx.x % 4;
 
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            a[i] = word_at(ring, 8 * step + i / 2 * 4 + t, slot_of(i % 2 * 2));
+            a[i] = word_at(keys, 8 * step + i / 2 * 4 + t, slot_of(i % 2 * 2));
     }
     /* The columns of a query that match key_fragment(): 16 step + 2 t + {0, 1}, and + {8, 9}. */
     static __device__ __forceinline__ void query_columns(float x[2][2], const float *head, int step)
@@ -82,12 +84,11 @@ template <> struct unit<DTYPE_BF16> {
         x[0][0] = low.x, x[0][1] = low.y, x[1][0] = high.x, x[1][1] = high.y;
     }
     /* Slots 2 t + {0, 1} and 2 t + {8, 9}. */
-    static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *ring, int tile,
-                                                          const uint32_t seen[2])
+    static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *values,
+                                                          int tile, const uint32_t seen[2])
     {
         const int row = 8 * tile + threadIdx.x % 4;
-        const uint2 low = words_at(ring + KV_HALF_BYTES, row);
-        const uint2 high = words_at(ring + KV_HALF_BYTES, row + 4);
+        const uint2 low = words_at(values, row), high = words_at(values, row + 4);
 
         a[0] = low.x & seen[0], a[1] = low.y & seen[0];
         a[2] = high.x & seen[1], a[3] = high.y & seen[1];
@@ -102,11 +103,7 @@ template <> struct unit<DTYPE_BF16> {
                       (slot + 1 >= first && slot + 1 < end ? 0xFFFF0000u : 0);
         }
     }
-    static __device__ __forceinline__ float key_scale(const char *, int)
-    {
-        return 1.0f;
-    }
-    static __device__ __forceinline__ float value_scale(const char *, int)
+    static __device__ __forceinline__ float scale_at(const char *, int)
     {
         return 1.0f;
     }
@@ -116,6 +113,7 @@ template <> struct unit<DTYPE_BF16> {
  * + 8 of operand A are the slots 2 g and 2 g + 1. */
 template <> struct unit<DTYPE_F8> {
     enum {
+        WORD_SLOTS = 4,
         KV_HALF_BYTES = ATTN_UNIT_KEYS * ATTN_HEAD_DIM,
         SCALES_BYTES = ATTN_UNIT_KEYS * 4,
         BYTES = 2 * KV_HALF_BYTES + 2 * SCALES_BYTES,
@@ -150,9 +148,9 @@ template <> struct unit<DTYPE_F8> {
         a[0] = even_codes(words.x), a[1] = even_codes(words.y);
         a[2] = odd_codes(words.x), a[3] = odd_codes(words.y);
     }
-    static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *ring, int step)
+    static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *keys, int step)
     {
-        fragment(a, words_at(ring, 4 * step + threadIdx.x % 4));
+        fragment(a, words_at(keys, 4 * step + threadIdx.x % 4));
     }
     /* 16 step + 4 t + {0, 2}, and + {1, 3}. */
     static __device__ __forceinline__ void query_columns(float x[2][2], const float *head, int step)
@@ -162,10 +160,10 @@ template <> struct unit<DTYPE_F8> {
         x[0][0] = all.x, x[0][1] = all.z, x[1][0] = all.y, x[1][1] = all.w;
     }
     /* Slots 4 t + {0, 2} and 4 t + {1, 3}. */
-    static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *ring, int tile,
-                                                          const uint32_t seen[2])
+    static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *values,
+                                                          int tile, const uint32_t seen[2])
     {
-        uint2 words = words_at(ring + KV_HALF_BYTES, 4 * tile + threadIdx.x % 4);
+        uint2 words = words_at(values, 4 * tile + threadIdx.x % 4);
 
         words.x &= seen[0], words.y &= seen[0];
         fragment(a, words);
@@ -181,13 +179,9 @@ template <> struct unit<DTYPE_F8> {
         }
         seen[1] = seen[0];
     }
-    static __device__ __forceinline__ float key_scale(const char *ring, int slot)
+    static __device__ __forceinline__ float scale_at(const char *scales, int slot)
     {
-        return ((const float *)(ring + 2 * KV_HALF_BYTES))[slot];
-    }
-    static __device__ __forceinline__ float value_scale(const char *ring, int slot)
-    {
-        return ((const float *)(ring + 2 * KV_HALF_BYTES + SCALES_BYTES))[slot];
+        return ((const float *)scales)[slot];
     }
 };
 
@@ -209,7 +203,7 @@ struct query {
 /* s[i] is the score of slot slot_of(i), head 2 t + i % 2. */
 template <int DTYPE>
 static __device__ __forceinline__ void scores_of(float s[4], const struct query &q,
-                                                 const char *ring)
+                                                 const char *keys)
 {
     float sums[QUERY_TERMS][4] = {};
 
@@ -217,7 +211,7 @@ static __device__ __forceinline__ void scores_of(float s[4], const struct query 
     for (int step = 0; step < STEPS; step++) {
         uint32_t a[4];
 
-        unit<DTYPE>::key_fragment(a, ring, step);
+        unit<DTYPE>::key_fragment(a, keys, step);
 #pragma unroll
         for (int part = 0; part < QUERY_TERMS; part++)
             mma_bf16(sums[part], a, q.partials[part][step][0], q.partials[part][step][1]);
@@ -290,8 +284,8 @@ static __device__ __forceinline__ void softmax_step(struct state *st, float s[N]
 }
 
 template <int DTYPE>
-static __device__ __forceinline__ void add_values(struct state *st, const float s[4],
-                                                  const char *ring, const uint32_t seen[2])
+static __device__ __forceinline__ void add_values(float out[STEPS][4], const float s[4],
+                                                  const char *values, const uint32_t seen[2])
 {
     float pairs[2][2] = {{s[0], s[1]}, {s[2], s[3]}};
     uint32_t b[2][2];
@@ -305,9 +299,9 @@ static __device__ __forceinline__ void add_values(struct state *st, const float 
     for (int i = 0; i < STEPS; i++) {
         uint32_t a[4];
 
-        unit<DTYPE>::value_fragment(a, ring, i, seen);
-        mma_bf16(st->out[i], a, b[1][0], b[1][1]);
-        mma_bf16(st->out[i], a, b[0][0], b[0][1]);
+        unit<DTYPE>::value_fragment(a, values, i, seen);
+        mma_bf16(out[i], a, b[1][0], b[1][1]);
+        mma_bf16(out[i], a, b[0][0], b[0][1]);
     }
 }
 

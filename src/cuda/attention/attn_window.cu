@@ -81,7 +81,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_AT_ONCE)
     struct block k;
     struct query q;
 
-    if (!begin_block(&k, l))
+    if (!begin_row(&k, l))
         return;
     const float *head = query_of_block(l, k);
 
@@ -122,18 +122,9 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_AT_ONCE)
     }
 }
 
-/* Maximum number of units that a row sees. */
-static int units_of_row(const struct attn_launch *l)
-{
-    const int window = l->args.window_tokens;
-    const int n = (window + ATTN_UNIT_KEYS - 2) / ATTN_UNIT_KEYS + 1;
-
-    return window > 0 && n < l->n_units ? n : l->n_units;
-}
-
 template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
-    const int n_units = units_of_row(l);
+    const int n_units = attn_units_of_row(l);
     const size_t shared_bytes = (size_t)(n_units > WARPS ? n_units : WARPS) * unit<DTYPE>::BYTES;
 
     add_dependent<attn_decode<DTYPE>>(
@@ -143,9 +134,11 @@ template <int DTYPE> static void launch_dtype(struct launch_list *list, const st
 
 bool launch_attn_window(struct launch_list *list, const struct attn_launch *l)
 {
-    if (l->n_splits > 1 || units_of_row(l) > UNITS_MAX ||
+    if (l->n_splits > 1 || attn_units_of_row(l) > UNITS_MAX ||
         l->n_rows * attn_row_blocks(&l->args) < BLOCKS_AT_LEAST)
         return false;
+    if (launch_attn_many_window(list, l))
+        return true;
     if (l->args.kv.dtype == DTYPE_F8)
         launch_dtype<DTYPE_F8>(list, l);
     else
