@@ -1,18 +1,22 @@
 /* Benchmark of the decode kernels: layers of gpt-oss-120b's shape, each with its own weights, as
  * one CUDA graph of dependent launches in the order of a decode step. Prints us per layer for the
  * selected parts: q (norm, QKV, KV pages), a (attention), p (output projection and router) or o
- * (output projection) and r (router), u (up) and d (down; the top-k uses the router sums of p if p
- * is selected), or e (both products of the experts in one kernel, one row).
+ * (output projection) and r (router), l (q, a and p in one kernel, one row), u (up) and d (down; the
+ * top-k uses the router sums of p if p is selected), or e (both products of the experts in one
+ * kernel, one row). =PARTS compares the results with those of the kernels of qap.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
  *         build/obj/src/cuda/decode/decode_{qkv,out,matmul,up,down,experts}.cu.o \
- *         build/obj/src/cuda/attention/attn_{decode,one_block,window}.cu.o \
+ *         build/obj/src/cuda/layer/attn_layer.cu.o \
+ *         build/obj/src/cuda/attention/attn_{decode,one_block,rows,window}.cu.o \
  *         build/obj/src/cuda/weights/expert_grid.cu.o \
  *         build/obj/src/cuda/launch/{launch_list,kernel_table}.o build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include <cuda_fp16.h>
 
 #include "graph_times.h"
 
@@ -22,7 +26,9 @@ extern "C" {
 #include "cuda/attention/attn.h"
 #include "cuda/common/expert_sums.h"
 #include "cuda/common/layout.h"
+#include "cuda/common/out_sums.h"
 #include "cuda/decode/decode.h"
+#include "cuda/layer/attn_layer.h"
 
 enum {
     WIDTH = 2880,
@@ -84,7 +90,8 @@ static int32_t *ids, *poison;
 static uint16_t *gated;
 static uint64_t *n_read, *sums;
 static int32_t *expert_sums;
-static char *merge_bufs;
+static char *merge_bufs, *layer_partials;
+static uint32_t *layer_words;
 static struct batch *batch_host;
 static const struct batch *batch_device;
 
@@ -130,7 +137,7 @@ static float *grid_of(const struct layer *l)
 
     a.w_down = {DTYPE_MXFP4, 3, {EXPERTS, WIDTH, WIDTH}, l->down, NULL, LAYOUT_PACKED};
     a.b_down = {DTYPE_BF16, 2, {EXPERTS, WIDTH}, l->bias, NULL, LAYOUT_PACKED};
-    a.limit = 7.0f, a.alpha = 1.702f;
+    a.limit = 7.0f, a.alpha = 1.702f, a.slice_units = gpu_expert_units_per_slice(WIDTH);
     bounds.slices = zeros((int64_t)EXPERTS * EXPERT_SLICES * WIDTH);
     bounds.columns = zeros(2 * WIDTH);
     launch_expert_bounds(0, &bounds, &a, 0, 1);
@@ -164,9 +171,13 @@ static void make_layers(int n_tokens, int n_rows)
     poison = (int32_t *)zeros(ROWS_MAX);
     gated = (uint16_t *)zeros(ROWS_MAX * ACTIVE * WIDTH), n_read = (uint64_t *)zeros(2);
     cos_sin = (float *)alloc_filled(ROWS_MAX * HEAD * 4, 4, false, 1001), sinks = zeros(HEADS);
-    sums = (uint64_t *)zeros(DECODE_FUSED_MAX * 2 * ROUTER_ROW_SUMS + 1024);
+    sums = (uint64_t *)zeros(DECODE_FUSED_MAX * 4 * ROUTER_ROW_SUMS + 1024);
     expert_sums = (int32_t *)zeros(WIDTH);
     merge_bufs = (char *)zeros(ROWS_MAX * KV_HEADS * (int64_t)ATTN_MERGE_BYTES / 4);
+    layer_partials = (char *)zeros(LAYER_PARTIALS_BYTES / 4);
+    layer_words = (uint32_t *)zeros(2 * LAYER_WORDS);
+    CHECK(cudaMemset(layer_partials, 0xFF, LAYER_PARTIALS_BYTES));
+    CHECK(cudaMemset(layer_words, 0xFF, 2 * LAYER_WORDS * 4));
 }
 
 static struct decode_vector bf16(const void *data, int n)
@@ -225,6 +236,7 @@ static struct decode_matmul o_of(const struct layer *l, int n_rows)
     p.w = matrix(l->o, 0, WIDTH, ATT);
     p.bias = bf16(l->bias + 65536, WIDTH);
     p.out = x, p.out_width = WIDTH, p.n_tokens = n_rows, p.is_mxfp4 = p.adds = true;
+    p.slice_units = out_slice_units(p.w.n_units, KV_HEADS);
     return p;
 }
 
@@ -296,17 +308,48 @@ static struct attn_launch attn_of(const struct layer *l, int n_tokens, int n_row
     return a;
 }
 
+static uint64_t *sums_of_layer(int i, bool has_layer)
+{
+    return sums + (has_layer ? i % 2 * DECODE_FUSED_MAX * ROUTER_ROW_SUMS : 0);
+}
+
+static struct decode_attn_layer attn_layer_of(const struct layer *l, int i, int n_tokens,
+                                              bool has_expert_sums)
+{
+    const struct attn_launch a = attn_of(l, n_tokens, 1, i % 2 == 1 ? 0 : WINDOW);
+    struct decode_attn_layer f = {};
+
+    f.qkv = qkv_of(l, 1, has_expert_sums);
+    f.out = out_of(l, 1, has_expert_sums);
+    f.out.sums = sums_of_layer(i, true);
+    f.sums_before = sums_of_layer(i + 1, true);
+    f.sinks = sinks;
+    f.seqs = a.rows.seqs, f.positions = a.rows.positions, f.row_seq = a.rows.row_seq;
+    f.pages_of_batch = a.rows.pages;
+    f.window = a.args.window_tokens, f.scale = a.args.scale;
+    f.words = layer_words + i % 2 * LAYER_WORDS;
+    f.words_before = layer_words + (i + 1) % 2 * LAYER_WORDS;
+    f.partials = layer_partials;
+    return f;
+}
+
 static void launch_layer(struct launch_list *list, int i, const char *parts, int n_tokens,
                          int n_rows)
 {
     const struct layer *l = &layers[i];
-    const struct decode_experts e = experts_of(l, n_rows, strchr(parts, 'p') != NULL);
+    const bool has_layer = strchr(parts, 'l') != NULL;
+    struct decode_experts e = experts_of(l, n_rows, has_layer || strchr(parts, 'p') != NULL);
     const bool has_expert_sums = strchr(parts, 'e') != NULL;
 
+    if (has_layer)
+        e.topk_input.sums = sums_of_layer(i, true);
     for (const char *part = parts; *part != '\0'; part++) {
         bool is_done = true;
 
-        if (*part == 'q') {
+        if (*part == 'l') {
+            const struct decode_attn_layer p = attn_layer_of(l, i, n_tokens, has_expert_sums);
+            is_done = launch_decode_attn_layer(list, &p);
+        } else if (*part == 'q') {
             const struct decode_qkv p = qkv_of(l, n_rows, has_expert_sums);
             is_done = launch_decode_qkv(list, &p);
         } else if (*part == 'a' || *part == 'f' || *part == 'w') {
@@ -342,6 +385,137 @@ static void measure(cudaStream_t stream, const char *parts, int n_tokens, int n_
     fflush(stdout);
 }
 
+/* ---- the same results ---- */
+
+struct results {
+    std::vector<char> x, expert_sums, ids, gates, logits, pages;
+};
+
+static std::vector<char> copy_of(const void *from, size_t n_bytes)
+{
+    std::vector<char> to(n_bytes);
+
+    CHECK(cudaMemcpy(to.data(), from, n_bytes, cudaMemcpyDeviceToHost));
+    return to;
+}
+
+static void reset(const std::vector<char> &x0, const std::vector<char> &pages0, size_t page_bytes)
+{
+    CHECK(cudaMemcpy(x, x0.data(), x0.size(), cudaMemcpyHostToDevice));
+    CHECK(cudaMemset(sums, 0, 2 * DECODE_FUSED_MAX * ROUTER_ROW_SUMS * 8));
+    CHECK(cudaMemset(expert_sums, 0, WIDTH * 4));
+    CHECK(cudaMemset(poison, 0, 4));
+    for (int i = 0; i < LAYERS; i++)
+        CHECK(cudaMemcpy(layers[i].pages, pages0.data() + i * page_bytes, page_bytes,
+                         cudaMemcpyHostToDevice));
+}
+
+static struct results results_of(cudaStream_t stream, const char *parts, int n_tokens,
+                                 size_t page_bytes)
+{
+    const bool has_layer = strchr(parts, 'l') != NULL;
+    struct results r;
+
+    launch_once(stream, [&](struct launch_list *list) {
+        for (int i = 0; i < LAYERS; i++)
+            launch_layer(list, i, parts, n_tokens, 1);
+    });
+    CHECK(cudaStreamSynchronize(stream));
+    r.x = copy_of(x, WIDTH * 4), r.expert_sums = copy_of(expert_sums, WIDTH * 4);
+    r.ids = copy_of(ids, ACTIVE * 4), r.gates = copy_of(gates, ACTIVE * 4);
+    r.logits = copy_of(sums_of_layer(LAYERS - 1, has_layer), ROUTER_ROW_SUMS * 8);
+    uint64_t *s = (uint64_t *)r.logits.data();
+    for (int i = 0; i < ROUTER_COPY_SUMS; i++)
+        s[i] += s[ROUTER_COPY_SUMS + i], s[ROUTER_COPY_SUMS + i] = 0;
+    for (int i = 0; i < LAYERS; i++) {
+        const std::vector<char> p = copy_of(layers[i].pages, page_bytes);
+        r.pages.insert(r.pages.end(), p.begin(), p.end());
+    }
+    return r;
+}
+
+static void compare(const char *what, const std::vector<char> &a, const std::vector<char> &b)
+{
+    size_t n = 0, first = a.size();
+
+    for (size_t i = 0; i < a.size(); i++)
+        if (a[i] != b[i]) {
+            first = n == 0 ? i : first;
+            n++;
+        }
+    printf(" %s %s", what, n == 0 ? "same" : "DIFFERS");
+    if (n > 0)
+        printf(" (%zu bytes of %zu, first %zu)", n, a.size(), first);
+}
+
+static void check(cudaStream_t stream, const char *parts, const char *layer, int n_tokens)
+{
+    const size_t page_bytes = (size_t)((n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS) *
+                              kv_page_bytes(DTYPE_BF16, KV_HEADS, HEAD);
+    static std::vector<char> x0;
+    std::vector<char> pages0;
+
+    if (x0.empty())
+        x0 = copy_of(x, WIDTH * 4);
+    for (int i = 0; i < LAYERS; i++) {
+        const std::vector<char> p = copy_of(layers[i].pages, page_bytes);
+        pages0.insert(pages0.end(), p.begin(), p.end());
+    }
+    reset(x0, pages0, page_bytes);
+    const struct results a = results_of(stream, parts, n_tokens, page_bytes);
+    for (int k = 0; k < 2; k++) {
+        reset(x0, pages0, page_bytes);
+        const struct results b = results_of(stream, layer, n_tokens, page_bytes);
+        printf("%s against %s, %d tokens:", layer, parts, n_tokens);
+        compare("x", a.x, b.x), compare("experts", a.expert_sums, b.expert_sums);
+        compare("ids", a.ids, b.ids), compare("gates", a.gates, b.gates);
+        compare("logits", a.logits, b.logits), compare("pages", a.pages, b.pages);
+        compare("(before)", pages0, b.pages);
+        printf("\n");
+        fflush(stdout);
+    }
+    reset(x0, pages0, page_bytes);
+}
+
+/* Stage by stage, one layer. */
+static void check_stages(cudaStream_t stream, const char *layer, int n_tokens)
+{
+    const size_t page_bytes = (size_t)((n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS) *
+                              kv_page_bytes(DTYPE_BF16, KV_HEADS, HEAD);
+
+    for (int i = 0; i < 2; i++) {
+        const std::vector<char> x0 = copy_of(x, WIDTH * 4);
+        const std::vector<char> p0 = copy_of(layers[i].pages, page_bytes);
+        std::vector<char> q_ref, att_ref, x_ref, p_ref, h_ref(ATT * 2);
+
+        CHECK(cudaMemset(sums, 0, 4 * DECODE_FUSED_MAX * ROUTER_ROW_SUMS * 4));
+        launch_once(stream,
+                    [&](struct launch_list *list) { launch_layer(list, i, "qap", n_tokens, 1); });
+        CHECK(cudaStreamSynchronize(stream));
+        q_ref = copy_of(q, ATT * 4), att_ref = copy_of(att, ATT * 4), x_ref = copy_of(x, WIDTH * 4);
+        p_ref = copy_of(layers[i].pages, page_bytes);
+        for (int k = 0; k < ATT; k++)
+            ((__half *)h_ref.data())[k] = __float2half_rn(((const float *)att_ref.data())[k]);
+        CHECK(cudaMemcpy(x, x0.data(), x0.size(), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(layers[i].pages, p0.data(), page_bytes, cudaMemcpyHostToDevice));
+        launch_once(stream,
+                    [&](struct launch_list *list) { launch_layer(list, i, layer, n_tokens, 1); });
+        CHECK(cudaStreamSynchronize(stream));
+        const char *words = (const char *)(layer_words + i % 2 * LAYER_WORDS);
+        printf("layer %d of %s, %d tokens:", i, layer, n_tokens);
+        compare("q", q_ref, copy_of(words, ATT * 4));
+        compare("att", h_ref, copy_of(words + LAYER_ATT_AT * 4, ATT * 2));
+        compare("x", x_ref, copy_of(x, WIDTH * 4));
+        compare("pages", p_ref, copy_of(layers[i].pages, page_bytes));
+        compare("(before)", p0, copy_of(layers[i].pages, page_bytes));
+        printf("\n");
+        CHECK(cudaMemcpy(x, x0.data(), x0.size(), cudaMemcpyHostToDevice));
+        CHECK(cudaMemset(layer_words + i % 2 * LAYER_WORDS, 0xFF, LAYER_WORDS * 4));
+        CHECK(cudaMemset(sums, 0, 4 * DECODE_FUSED_MAX * ROUTER_ROW_SUMS * 4));
+        fflush(stdout);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const int n_tokens = argc > 1 ? atoi(argv[1]) : 2048, n_rows = argc > 2 ? atoi(argv[2]) : 1;
@@ -356,7 +530,16 @@ int main(int argc, char **argv)
     make_batch(n_tokens, n_rows);
     make_layers(n_tokens, n_rows);
     CHECK(cudaDeviceSynchronize());
-    for (int i = 3; i < (argc > 3 ? argc : 7); i++)
-        measure(stream, argc > 3 ? argv[i] : all[i - 3], n_tokens, n_rows);
+    for (int i = 3; i < (argc > 3 ? argc : 7); i++) {
+        const char *parts = argc > 3 ? argv[i] : all[i - 3];
+
+        if (parts[0] == '=') {
+            check(stream, strchr(parts, 'e') != NULL ? "qape" : "qap", parts + 1, n_tokens);
+        } else if (parts[0] == '?') {
+            check_stages(stream, parts + 1, n_tokens);
+        } else {
+            measure(stream, parts, n_tokens, n_rows);
+        }
+    }
     return 0;
 }

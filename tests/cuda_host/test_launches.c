@@ -33,6 +33,7 @@
 
 /* As first_op: all of the draft head's first pass, or of that behind a step. */
 enum { DRAFT_PROGRAM = -1, BEHIND_PROGRAM = -2 };
+enum { STATIC_BYTES = 128 }; /* shared memory of kernels that is not dynamic, at most */
 
 struct golden {
     const char *name, *title;
@@ -309,12 +310,37 @@ static void check_shared_memory(const struct launch_list *list, const struct sit
                      list->gpu->shared_per_block);
 }
 
+/* Launches of attn_layer_kernel alternate between two sets of buffers, and a step begins with the
+ * first set; and a block of it and one of the experts' kernel share an SM. */
+static void check_attn_layers(const struct launch_list *list, const struct situation *at)
+{
+    int n = 0, layer_bytes = 0, experts_bytes = 0;
+
+    for (int i = 0; i < list->n; i++) {
+        const struct launch *l = &list->launches[i];
+
+        if (strcmp(l->name, "attn_layer_kernel") == 0) {
+            n++;
+            layer_bytes = (int)l->shared_bytes;
+            assert_int_equal(l->grid[0], list->gpu->n_sms);
+        }
+        if (strcmp(l->name, "experts_row_kernel") == 0)
+            experts_bytes = (int)l->shared_bytes;
+    }
+    if (n % 2 != 0)
+        fail_msg("%s: %d launches of attn_layer_kernel", situation_text(at), n);
+    if (n > 0)
+        assert_true(layer_bytes + experts_bytes + 2 * (STATIC_BYTES + list->gpu->shared_reserved) <=
+                    list->gpu->shared_per_sm);
+}
+
 static void check_hazards(const struct symbolic *s, const struct program *p,
                           const struct launch_list *list, const struct step_counts *counts,
                           const struct situation *at)
 {
     (void)s;
     check_shared_memory(list, at);
+    check_attn_layers(list, at);
     if (launch_list_check(list, p, counts) != OSP_OK) {
         launch_list_print(stderr, list, p);
         fail_msg("%s: %s", situation_text(at), fail_message());

@@ -30,6 +30,7 @@
     X(poison)        /* rows of which a gated unit is not finite; zeros at first */                \
     X(out_low)       /* low words of the sums of attn_out, which ranks exchange */                 \
     X(router)        /* fixed-point sums of the router matmul of 1 to 4 rows */                    \
+    X(attn_layer)    /* exchanges of layer/attn_layer.cu; EMPTY and zeros at first */              \
     X(factors)       /* 1 / RMS of rows whose norm uses partial sums */                            \
     X(raw)           /* staging of weights that are being packed */
 

@@ -14,7 +14,7 @@ enum {
 };
 
 /* Units that a row sees, rounded up by attn_units_bucket(); a row without a window sees n_units. */
-static int units_at_most(const struct attn_args *a, int n_units)
+int attn_units_at_most(const struct attn_args *a, int n_units)
 {
     const int n_window = (a->window_tokens + ATTN_UNIT_KEYS - 2) / ATTN_UNIT_KEYS + 1;
 
@@ -163,7 +163,7 @@ static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
     launch_splits(f, l, n_long < n ? n_long : n);
 }
 
-static struct attn_rows rows_of(const struct fuse *f)
+struct attn_rows attn_rows_of(const struct fuse *f)
 {
     const struct batch *b = f->in->batch;
 
@@ -176,7 +176,7 @@ static struct attn_rows rows_of(const struct fuse *f)
 
 /* The tensor core kernels support one head width and two types of pages; everything else uses the
  * plain kernel. */
-static enum kernel kernel_of(const struct fuse *f, const struct attn_args *a, enum phase phase)
+enum kernel attn_kernel_of(const struct fuse *f, const struct attn_args *a, enum phase phase)
 {
     return a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == ATTN_HEAD_DIM
                ? tuning_row_of(f, STAGE_attn, WEIGHTS_NONE, phase, f->n_rows)->kernel
@@ -186,7 +186,7 @@ static enum kernel kernel_of(const struct fuse *f, const struct attn_args *a, en
 /* Prefill rows by their own kernels; false: the plain kernel processes the rows of both phases. */
 static bool launch_prefill(struct fuse *f, const struct attn_launch *l)
 {
-    const enum kernel kernel = kernel_of(f, &l->args, PHASE_PREFILL);
+    const enum kernel kernel = attn_kernel_of(f, &l->args, PHASE_PREFILL);
 
     if (kernel == KERNEL_ATTN_SM90)
         launch_attn_sm90(f->list, l);
@@ -201,7 +201,7 @@ static void launch_rows(struct fuse *f, struct attn_launch *l)
 {
     if (f->n_decode < f->n_rows && !launch_prefill(f, l))
         launch_plain(f, l);
-    else if (f->n_decode > 0 && kernel_of(f, &l->args, PHASE_DECODE) == KERNEL_ATTN_SIMT)
+    else if (f->n_decode > 0 && attn_kernel_of(f, &l->args, PHASE_DECODE) == KERNEL_ATTN_SIMT)
         launch_plain(f, l);
     else if (f->n_decode > 0)
         launch_decode(f, l, f->n_decode);
@@ -216,11 +216,11 @@ int fuse_attn(struct fuse *f, int i)
     op_args(f, i, &args);
     l = (struct attn_launch){.args = *a,
                              .batch = batch_on_device(f),
-                             .rows = rows_of(f),
+                             .rows = attn_rows_of(f),
                              .n_rows = f->n_rows,
                              .n_seqs = f->in->counts.n_seqs,
                              .n_group = (int)(a->q.dim[1] / a->kv.dim[4] / a->kv.dim[2]),
-                             .n_units = units_at_most(a, f->in->counts.n_units)};
+                             .n_units = attn_units_at_most(a, f->in->counts.n_units)};
     if (op_at(f, i)->rows == ROWS_SAMPLED && f->in->counts.has_tail) {
         l.samples = on_device(f, f->in->batch->offset_samples);
         l.n_samples = f->in->counts.n_samples;

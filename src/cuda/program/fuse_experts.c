@@ -39,7 +39,7 @@ static struct decode_topk_input topk_input(const struct fuse *f, const struct ro
     if (f->router != ROUTER_SUMS || router == NULL)
         return (struct decode_topk_input){0};
     op_args(f, f->router_residual, &args);
-    return (struct decode_topk_input){.sums = workspace(f, WORKSPACE_router),
+    return (struct decode_topk_input){.sums = f->router_sums,
                                       .x = r->x.data,
                                       .norm = vector_of(&r->norm),
                                       .bias = vector_of(&router->br),

@@ -55,6 +55,8 @@ struct fuse {
     int gathered;           /* id of the tensor of which `gathered` has the prefill rows; 0: none */
     bool is_x_shared;       /* a rank has its own rows of x only */
     bool are_sums_cleared;  /* the QKV kernel has zeroed the sums of the router */
+    uint64_t *router_sums;  /* ROUTER_SUMS: where they are */
+    int n_attn_layers;      /* launches of fuse_attn_layer() */
     struct tensor tail_att; /* the attention rows of the tail */
     int first;              /* touches are noted for launches from this one to the last */
     enum osp_status st;
@@ -206,6 +208,8 @@ void set_op(struct fuse *f, int op);
 /* ---- stages: each function returns the number of ops that its launches cover ---- */
 
 int fuse_qkv(struct fuse *f, int i);
+/* From attn_qkv to the router in one launch; 0: not supported here. */
+int fuse_attn_layer(struct fuse *f, int i);
 int fuse_attn(struct fuse *f, int i);
 /* With the residual, its norm and the router, if one kernel does more than attn_out. */
 int fuse_attn_out(struct fuse *f, int i);
@@ -226,11 +230,26 @@ int fuse_gather(struct fuse *f, int i);
  * norm they are; and the notes of what such a kernel touches. */
 struct decode_rows normed_rows_of(const struct fuse *f, const struct tensor *y);
 void reads_normed_rows(struct fuse *f, int i, const struct tensor *y, bool has_y);
+/* The arguments of its kernel, without its rows, and its weights. */
+struct decode_qkv qkv_of(const struct fuse *f, const struct attn_qkv_args *a);
+void touch_qkv_weights(struct fuse *f, const struct attn_qkv_args *a);
+/* Cos and sin of the batch's positions, once for all layers. */
+void make_cos_sin(struct fuse *f, const struct rope *rope);
 /* Whether QKV, rotation and KV cache of these rows are one kernel. */
 bool is_fused_qkv(const struct fuse *f, const struct attn_qkv_args *a);
 /* Whether its kernel can exchange the pending sums of this residual with other ranks. */
 bool takes_exchange(const struct fuse *f, const struct attn_qkv_args *a,
                     const struct residual_rmsnorm_args *residual);
+
+/* fuse_attn.c: the kernel of rows of a phase, the batch, and the most units of keys that a row sees
+ * (attn_units_bucket()). */
+enum kernel attn_kernel_of(const struct fuse *f, const struct attn_args *a, enum phase phase);
+struct attn_rows attn_rows_of(const struct fuse *f);
+int attn_units_at_most(const struct attn_args *a, int n_units);
+
+/* fuse_out.c: attn_out of decode rows, and whether decode kernels take it. */
+struct decode_matmul out_matmul(const struct fuse *f, const struct attn_out_args *a);
+bool takes_out(const struct fuse *f, const struct attn_out_args *a);
 
 /* fuse_router.c */
 /* The router of decode rows: of y, or, if a norm has computed y, of x with the norm's factors. */

@@ -15,7 +15,7 @@ static int out_slice_units_of(const struct attn_out_args *a)
     return out_slice_units((int)units_of(a->att.dim[1], UNIT_COLUMNS), a->n_slices);
 }
 
-static struct decode_matmul out_matmul(const struct fuse *f, const struct attn_out_args *a)
+struct decode_matmul out_matmul(const struct fuse *f, const struct attn_out_args *a)
 {
     return (struct decode_matmul){
         .rows = {.x = a->att.data, .n = (int32_t)a->att.dim[1]},
@@ -30,7 +30,7 @@ static struct decode_matmul out_matmul(const struct fuse *f, const struct attn_o
     };
 }
 
-static bool takes_out(const struct fuse *f, const struct attn_out_args *a)
+bool takes_out(const struct fuse *f, const struct attn_out_args *a)
 {
     const struct decode_matmul p = out_matmul(f, a);
 
@@ -128,6 +128,7 @@ static void launch_out_router(struct fuse *f, int i, const struct attn_out_args 
     writes_copy(f, i + 2, WORKSPACE_router, router->router_logits.id);
     set_op(f, i);
     f->router = ROUTER_SUMS;
+    f->router_sums = o.sums;
     f->router_residual = i + 1;
 }
 

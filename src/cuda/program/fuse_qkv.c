@@ -4,8 +4,7 @@
 
 #include "backend/kv_page.h"
 
-/* Cos and sin of the batch's positions, once for all layers. */
-static void make_cos_sin(struct fuse *f, const struct rope *rope)
+void make_cos_sin(struct fuse *f, const struct rope *rope)
 {
     if (f->rope == rope)
         return;
@@ -59,8 +58,7 @@ static bool has_router_sums(const struct fuse *f, int n_rows)
            KERNEL_DECODE_OUT;
 }
 
-/* The arguments of the kernel, without its rows. */
-static struct decode_qkv qkv_of(const struct fuse *f, const struct attn_qkv_args *a)
+struct decode_qkv qkv_of(const struct fuse *f, const struct attn_qkv_args *a)
 {
     struct decode_qkv p = {
         .q = a->q.data,
@@ -150,7 +148,7 @@ static void launch_fused_qkv(struct fuse *f, int i, const struct attn_qkv_args *
         writes_workspace(f, WORKSPACE_router);
 }
 
-static void touch_qkv_weights(struct fuse *f, const struct attn_qkv_args *a)
+void touch_qkv_weights(struct fuse *f, const struct attn_qkv_args *a)
 {
     for (int k = 0; k < 3; k++) {
         reads_early(f, &a->wqkv[k]);
@@ -190,8 +188,11 @@ static int launch_qkv(struct fuse *f, int i, const struct attn_qkv_args *a)
 
 int fuse_qkv(struct fuse *f, int i)
 {
+    const int n = fuse_attn_layer(f, i);
     union stage_args args;
 
+    if (n > 0)
+        return n;
     op_args(f, i, &args);
     return launch_qkv(f, i, &args.attn_qkv);
 }

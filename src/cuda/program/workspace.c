@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cuda/common/expert_sums.h"
 #include "cuda/common/mxfp8.h"
+#include "cuda/layer/attn_layer.h"
 #include "cuda/program/plan.h"
 
 enum {
@@ -43,16 +44,20 @@ out:
     return st;
 }
 
-/* merge_bufs and poison must be zero before their first use. */
+/* Before their first use merge_bufs, poison and router must be zero, and all bits of attn_layer
+ * set. */
 static enum osp_status clear(struct gpu *gpu, enum workspace w)
 {
     const struct gpu_workspace *at = &gpu->workspaces.at[w];
     const char *test = getenv("OSPREY_CUDA_MERGE");
     enum osp_status st = OSP_OK;
 
-    if (w != WORKSPACE_merge_bufs && w != WORKSPACE_poison)
+    if (w != WORKSPACE_merge_bufs && w != WORKSPACE_poison && w != WORKSPACE_router &&
+        w != WORKSPACE_attn_layer)
         return OSP_OK;
-    TRY(gpu_check(cudaMemsetAsync(at->data, 0, at->size_bytes, gpu->stream), workspace_names[w]));
+    TRY(gpu_check(cudaMemsetAsync(at->data, w == WORKSPACE_attn_layer ? 0xFF : 0, at->size_bytes,
+                                  gpu->stream),
+                  workspace_names[w]));
     if (w == WORKSPACE_merge_bufs && test != NULL && strcmp(test, "deferred") == 0)
         TRY(begin_at_end(gpu, at));
 out:
@@ -199,7 +204,7 @@ static int64_t workspace_bytes_jobs(const struct step_shape *s)
 static int64_t workspace_bytes_router(const struct step_shape *s)
 {
     (void)s;
-    return router_bytes();
+    return router_bytes() + 2 * ROUTER_ROW_SUMS * (int64_t)sizeof(uint64_t);
 }
 
 static int64_t workspace_bytes_expert_sums(const struct step_shape *s)
@@ -234,6 +239,12 @@ static int64_t workspace_bytes_poison(const struct step_shape *s)
 {
     (void)s;
     return poison_bytes();
+}
+
+static int64_t workspace_bytes_attn_layer(const struct step_shape *s)
+{
+    (void)s;
+    return LAYER_BUFFERS_BYTES;
 }
 
 static int64_t workspace_bytes_factors(const struct step_shape *s)
