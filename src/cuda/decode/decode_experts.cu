@@ -704,13 +704,20 @@ static struct slice_plan plan_of(const struct decode_experts *p)
             n_single + (is_paired ? (p->n_ranks + PARTS_MAX - 1) / PARTS_MAX : 0)};
 }
 
+/* A gated unit has two rows of units of w_up. Where the last one lacks its second row, a cluster
+ * would read behind the matrix. */
+static bool has_whole_gated_units(const struct decode_experts *p)
+{
+    return p->up.n_rows > (2 * p->down.n_units - 1) * UNIT_ROWS;
+}
+
 template <auto KERNEL, int BLOCKS>
 static bool launch_clusters(struct launch_list *list, const struct decode_experts *p)
 {
     const struct slice_plan plan = plan_of(p);
     const int64_t shared_bytes = shared_bytes_of<BLOCKS>(p->up.n_units);
 
-    if (p->topk_input.sums == NULL || plan.width > SLICE_MAX ||
+    if (p->topk_input.sums == NULL || plan.width > SLICE_MAX || !has_whole_gated_units(p) ||
         clusters_at_once<KERNEL>(list->gpu, EXPERT_THREADS, BLOCKS, shared_bytes) < plan.n_clusters)
         return false;
     add_dependent_clusters<KERNEL>(list, dim3((unsigned)(plan.n_clusters * BLOCKS)), EXPERT_THREADS,
