@@ -111,7 +111,7 @@ static void check_unit(enum dtype dtype)
         .dtype = dtype, .n_dims = 5, .dim = {1, 2, 1, PAGE_TOKENS, D}, .data = data};
 
     for (size_t i = 0; i < 2 * side_bytes; i++)
-        data[i] = (char)rng_bits(7, i, (uint64_t)dtype);
+        data[i] = (char)rng_bits(7, i, (uint32_t)dtype);
     for (int slot = 0; slot < PAGE_TOKENS; slot++)
         for (int position = 0; position < PAGE_TOKENS; position++) {
             const int u = position / ATTN_UNIT_KEYS;
