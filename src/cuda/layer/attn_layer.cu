@@ -35,7 +35,7 @@ static __device__ __forceinline__ void prepare(char *shared, struct attn_job *jo
                                                const struct decode_attn_layer &p,
                                                const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
 
     if (at.group == 1 && at.warp == 2) {
         make_job(job, p, job_of_block(2 * plan.n_split));

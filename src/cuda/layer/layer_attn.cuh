@@ -345,13 +345,9 @@ static __device__ __forceinline__ void clear_partials(const struct decode_attn_l
 static __device__ __forceinline__ void send_att(const struct decode_attn_layer &f,
                                                 const struct sums &sums, float sink, int head)
 {
-    sink *= LOG2_E;
-    const float largest = fmaxf(sink, sums.largest);
-    const float add = power_of_two(sums.largest - largest);
-    const float total = __fmaf_rn(sums.weights, add, power_of_two(sink - largest));
-
-    const uint32_t pair = pair_f16(__fdiv_rn(__fmul_rn(sums.out.x, add), total),
-                                   __fdiv_rn(__fmul_rn(sums.out.y, add), total));
+    const struct ending end = end_head(sums.largest, sums.weights, sink);
+    const uint32_t pair = pair_f16(__fdiv_rn(__fmul_rn(sums.out.x, end.add), end.total),
+                                   __fdiv_rn(__fmul_rn(sums.out.y, end.add), end.total));
     uint32_t *const to =
         f.words + LAYER_ATT_AT + head * (DECODE_HEAD_WIDTH / 2) + threadIdx.x % WARP_LANES;
 
@@ -407,7 +403,7 @@ static __device__ __forceinline__ void attend_split(char *shared, const struct a
                                                     const struct decode_attn_layer &p,
                                                     const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
 
     if (at.group == 0)
         copy_keys(shared, job, p);

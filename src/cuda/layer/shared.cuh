@@ -130,11 +130,11 @@ struct layer_plan {
 
 /* A thread's place in its block. The compiler does not know the numbers of one call in another:
  * they take no registers between phases. */
-struct place {
+struct thread_index {
     int group, warp, lane;
 };
 
-static __device__ __forceinline__ struct place place_of_thread(void)
+static __device__ __forceinline__ struct thread_index index_of_thread(void)
 {
     int x, y;
 
@@ -172,7 +172,7 @@ static __device__ __forceinline__ bool is_routing(const struct decode_out &o)
 static __device__ __forceinline__ void prefetch_end(const struct decode_attn_layer &p,
                                                     const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
     const int tile = tile_of_group(plan, at.group), column = tile * TILE_ROWS;
 
     if (tile < 0)
