@@ -1,6 +1,6 @@
 /* A column of one row of the output projection, as decode_out.cu and the kernel of a whole layer
- * (layer/attn_layer.cu) finish it: the sum of its slices, the sum of the experts that the row lacks,
- * and what it adds to the router's sums. */
+ * (layer/attn_layer.cu) finish it: the sum of its slices, the sum of the experts that the row
+ * lacks, and what it adds to the router's sums. */
 #ifndef CUDA_DECODE_OUT_COLUMN_CUH
 #define CUDA_DECODE_OUT_COLUMN_CUH
 

@@ -210,7 +210,7 @@ static __device__ __forceinline__ void norm_row(char *shared, const struct decod
         }
     __syncthreads();
     const float of_row = factor_of_row(row, (float *)(shared + NORM_AT), tid, rows.eps);
-    const float factor = rows.norm.kind == VECTOR_NONE ? 1.0f : of_row; /* y is there */
+    const float factor = rows.norm.kind == VECTOR_NONE ? 1.0f : of_row; /* x is normalized */
 
 #pragma unroll
     for (int i = 0; i < 2; i++)
@@ -282,8 +282,8 @@ static __device__ __forceinline__ void copy_qkv(char *shared, const struct decod
     copy_commit();
 }
 
-/* The pair of rows of the thread, of 16 or 8 lanes of the second group's first two warps; job -1:
- * it has none. */
+/* The pair of rows of the thread: 16 lanes of the second group's first warp have one, and 8 lanes
+ * of its second warp. */
 static __device__ __forceinline__ struct qkv_pair pair_of_thread(const struct decode_attn_layer &p,
                                                                  const struct layer_plan &plan)
 {
