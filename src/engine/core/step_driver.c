@@ -23,7 +23,7 @@ out:
     return st;
 }
 
-/* Moves of slots at the start of a list, of n moves, in both groups of pages. */
+/* Number of moves of slots at the start of a list of n moves, at most SLOT_MOVES_AT_ONCE. */
 static int n_slot_moves(const struct page_move *list, int n)
 {
     int n_slots = 0;
@@ -59,12 +59,14 @@ static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *
 {
     enum osp_status st = OSP_OK;
 
-    for (int i = 0, n_slots; i<plan->n_moves; i += n_slots> 0 ? n_slots : 1) {
-        n_slots = n_slot_moves(&plan->moves[i], plan->n_moves - i);
+    for (int i = 0; i < plan->n_moves;) {
+        const int n_slots = n_slot_moves(&plan->moves[i], plan->n_moves - i);
+
         if (n_slots > 0)
             TRY(move_slots(e, &plan->moves[i], n_slots));
         else
             TRY(move_page(e, &plan->moves[i]));
+        i += n_slots > 0 ? n_slots : 1;
     }
     sched_moves_done(e->sched);
 out:
