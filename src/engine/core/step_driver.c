@@ -23,7 +23,7 @@ out:
     return st;
 }
 
-/* Number of moves of slots at the start of a list of n moves, at most SLOT_MOVES_AT_ONCE. */
+/* The number of slot moves, of both groups of pages, at the start of a list of n moves. */
 static int n_slot_moves(const struct page_move *list, int n)
 {
     int n_slots = 0;
