@@ -108,8 +108,8 @@ struct batch {
     int32_t offset_masks;      /* uint32_t[n_mask_words] */
     int32_t n_tree_masks;      /* T, or 0: every row lives at its position */
     int32_t offset_tree_masks; /* uint32_t[n_tree_masks] */
-    /* int32_t[T]: the slots that keys and values of the rows are written to. Those are the
-     * positions; a device may lay out others in its copy of a batch with tree masks. */
+    /* int32_t[T]: the slots that keys and values of the rows are written to. They are the
+     * positions, but a device may set others in its copy of a batch with tree masks. */
     int32_t offset_slots;
     /* Of a draft head: ids with the best scores that each sample gives (args.h), or 0. */
     int32_t n_candidates;

@@ -160,18 +160,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
             finish(l, k, k.n_splits > 1 ? sum_walked_splits(splits, k.n_splits) : sums, sink, head);
         return;
     }
-    if (k.n_splits == 1) {
-        finish(l, k, sums, sink, head);
-        return;
-    }
-    const uint32_t tag = merge_tag(header.n_uses);
-    char *const buf = merge_buf_of(l, blockIdx.z);
-
-    publish_split(buf, sums, tag);
-    if (!merge_splits(&sums, buf, k, tag, header.is_impatient != 0))
-        return;
-    finish(l, k, sums, sink, head);
-    merge_end(buf, tag);
+    finish_split(l, k, &sums, header, sink);
 }
 
 template <int DTYPE, int STAGES, bool IS_CLUSTER>

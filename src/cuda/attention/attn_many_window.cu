@@ -17,9 +17,9 @@
 
 enum {
     PARTS = ATTN_GROUP_UNITS, /* the work of a warp of attn_decode.cu */
-    TURN_UNITS = 3,           /* of an iteration */
-    TURNS = 3,
-    UNITS_MAX = TURNS * TURN_UNITS,
+    ITERATION_UNITS = 3,      /* of an iteration of a pass */
+    ITERATIONS = 3,
+    UNITS_MAX = ITERATIONS * ITERATION_UNITS,
     ROW_STAGES = 2 * UNITS_MAX, /* keys, then values */
     BLOCKS_AT_ONCE = 16,
     ONE_COPY_BYTES = WARP_LANES * COPY_BYTES, /* of an instruction */
@@ -36,28 +36,28 @@ template <int DTYPE> struct ring {
         BYTES = STAGES * STAGE_BYTES
     };
     char *begin;
-    uint32_t to;        /* this lane's place in `begin` */
+    uint32_t to;        /* this lane's address in the first stage */
     uint32_t now, free; /* offsets: the stage that is processed next, and the last one */
     int next;           /* stage of the row to copy */
     /* Lane i: the unit of stage i, 0 if there is none, and its scales. */
     unsigned long long from, scales;
 };
 
-/* The unit at a place of the order in which units are processed, relative to the first one; and the
- * part that has it. */
-static __device__ __forceinline__ int unit_at(int place)
+/* The unit that is processed as number `nth`, relative to the first one; and the part that has
+ * it. */
+static __device__ __forceinline__ int unit_at(int nth)
 {
-    return place == 1 ? (int)PARTS : max(place - 1, 0);
+    return nth == 1 ? (int)PARTS : max(nth - 1, 0);
 }
 
-static __device__ __forceinline__ int part_at(int place)
+static __device__ __forceinline__ int part_at(int nth)
 {
-    return max(place - 1, 0);
+    return max(nth - 1, 0);
 }
 
-static __device__ __forceinline__ bool has_unit(const struct block &k, int place)
+static __device__ __forceinline__ bool has_unit(const struct block &k, int nth)
 {
-    return k.unit + unit_at(place) < k.unit_end;
+    return k.unit + unit_at(nth) < k.unit_end;
 }
 
 /* Returns the stages that this step writes keys of, as bits. */
@@ -93,14 +93,14 @@ static __device__ __forceinline__ void copy_half(uint32_t to, const char *from)
         copy_evict_first(to + i * ONE_COPY_BYTES, from + i * APART);
 }
 
-/* Copies stage `stage` of the row, if there is one, to place `place` of the ring. */
+/* Copies stage `stage` of the row, if there is one, to this offset in the ring. */
 template <int DTYPE>
 static __device__ __forceinline__ void copy_stage(const struct ring<DTYPE> *r, int stage,
-                                                  uint32_t place)
+                                                  uint32_t offset)
 {
     const int lane = threadIdx.x;
     const char *from = (const char *)__shfl_sync(ALL_LANES, r->from, stage);
-    const uint32_t to = opaque_address(r->to + place);
+    const uint32_t to = opaque_address(r->to + offset);
 
     if (from == NULL)
         return;
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void copy_stage(const struct ring<DTYPE> *r, i
         const char *scales = (const char *)__shfl_sync(ALL_LANES, r->scales, stage);
 
         if (lane < 4)
-            copy_async(r->begin + place + unit<DTYPE>::KV_HALF_BYTES + lane * COPY_BYTES,
+            copy_async(r->begin + offset + unit<DTYPE>::KV_HALF_BYTES + lane * COPY_BYTES,
                        scales + lane * COPY_BYTES);
     }
 }
@@ -141,7 +141,7 @@ template <int DTYPE> static __device__ __forceinline__ void start_ring(struct ri
     r->free = ring<DTYPE>::AHEAD * ring<DTYPE>::STAGE_BYTES;
 }
 
-/* Waits for the next stage, and copies another one to the place of the previous one. */
+/* Waits for the next stage, and copies another one over the previous one. */
 template <int DTYPE> static __device__ __forceinline__ char *next_stage(struct ring<DTYPE> *r)
 {
     char *const stage = r->begin + r->now;
@@ -234,13 +234,13 @@ static __device__ __forceinline__ void add_part(struct state *all, const float o
     }
 }
 
-/* Scores of the unit at a place, and the maximum of its part. */
+/* Scores of unit number `nth`, and the maximum of its part. */
 template <int DTYPE>
 static __device__ __forceinline__ void score_unit(float s[4], float largest[2],
                                                   const struct query &q, const char *keys,
-                                                  const struct block &k, int place, float scale)
+                                                  const struct block &k, int nth, float scale)
 {
-    const int index = k.unit + unit_at(place), part = threadIdx.x / 4;
+    const int index = k.unit + unit_at(nth), part = threadIdx.x / 4;
     const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
 
     scaled_scores<DTYPE>(s, q, keys, scale);
@@ -256,22 +256,22 @@ static __device__ __forceinline__ void score_unit(float s[4], float largest[2],
     for (int h = 0; h < 2; h++) {
         const float most = heads_max(fmaxf(s[h], s[2 + h]));
 
-        largest[h] = part == part_at(place) ? fmaxf(largest[h], most) : largest[h];
+        largest[h] = part == part_at(nth) ? fmaxf(largest[h], most) : largest[h];
     }
 }
 
-/* Adds a unit's weights and values to the sums of its part. */
+/* Adds the weights and values of unit number `nth` to the sums of its part. */
 template <int DTYPE>
 static __device__ __forceinline__ void weigh_unit(struct state *of_part, float s[4],
                                                   const float largest[2], char *values,
-                                                  const struct block &k, int place)
+                                                  const struct block &k, int nth)
 {
-    const int index = k.unit + unit_at(place);
+    const int index = k.unit + unit_at(nth);
     const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
 
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        const float most = __shfl_sync(ALL_LANES, largest[h], 4 * part_at(place) + threadIdx.x % 4);
+        const float most = __shfl_sync(ALL_LANES, largest[h], 4 * part_at(nth) + threadIdx.x % 4);
 
         s[h] = power_of_two(__fadd_rn(s[h], -most));
         s[2 + h] = power_of_two(__fadd_rn(s[2 + h], -most));
@@ -284,11 +284,11 @@ static __device__ __forceinline__ void weigh_unit(struct state *of_part, float s
     add_scaled_values<DTYPE>(of_part->out, s, values);
 }
 
-static __device__ __forceinline__ void copy_scores(float to[TURN_UNITS][4],
-                                                   const float from[TURN_UNITS][4])
+static __device__ __forceinline__ void copy_scores(float to[ITERATION_UNITS][4],
+                                                   const float from[ITERATION_UNITS][4])
 {
 #pragma unroll
-    for (int i = 0; i < TURN_UNITS; i++)
+    for (int i = 0; i < ITERATION_UNITS; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++)
             to[i][j] = from[i][j];
@@ -300,20 +300,20 @@ static __device__ __forceinline__ void sum_row(struct state *all, struct ring<DT
                                                const struct query &q, const struct block &k,
                                                float scale)
 {
-    float s[TURNS][TURN_UNITS][4] = {}, add[2], largest[2] = {-INFINITY, -INFINITY};
+    float s[ITERATIONS][ITERATION_UNITS][4] = {}, add[2], largest[2] = {-INFINITY, -INFINITY};
     struct state of_part = {};
 
 #pragma unroll 1
-    for (int turn = 0;; turn++) {
+    for (int iteration = 0;; iteration++) {
 #pragma unroll
-        for (int i = 0; i < TURN_UNITS; i++) {
+        for (int i = 0; i < ITERATION_UNITS; i++) {
             const char *keys = next_stage<DTYPE>(r);
 
-            if (has_unit(k, turn * TURN_UNITS + i))
-                score_unit<DTYPE>(s[TURNS - 1][i], largest, q, keys, k, turn * TURN_UNITS + i,
-                                  scale);
+            if (has_unit(k, iteration * ITERATION_UNITS + i))
+                score_unit<DTYPE>(s[ITERATIONS - 1][i], largest, q, keys, k,
+                                  iteration * ITERATION_UNITS + i, scale);
         }
-        if (turn == TURNS - 1)
+        if (iteration == ITERATIONS - 1)
             break;
         copy_scores(s[0], s[1]);
         copy_scores(s[1], s[2]);
@@ -324,23 +324,23 @@ static __device__ __forceinline__ void sum_row(struct state *all, struct ring<DT
         add[h] = power_of_two(largest[h] - all->largest[h]);
     }
 #pragma unroll 1
-    for (int turn = 0;; turn++) {
+    for (int iteration = 0;; iteration++) {
 #pragma unroll
-        for (int i = 0; i < TURN_UNITS; i++) {
-            const int place = turn * TURN_UNITS + i;
+        for (int i = 0; i < ITERATION_UNITS; i++) {
+            const int nth = iteration * ITERATION_UNITS + i;
             char *values = next_stage<DTYPE>(r);
 
-            if (has_unit(k, place))
-                weigh_unit<DTYPE>(&of_part, s[0][i], largest, values, k, place);
-            if (place > 0 && k.unit + part_at(place) < k.unit_end) {
+            if (has_unit(k, nth))
+                weigh_unit<DTYPE>(&of_part, s[0][i], largest, values, k, nth);
+            if (nth > 0 && k.unit + part_at(nth) < k.unit_end) {
                 const float weights[2] = {heads_sum(of_part.weights[0]),
                                           heads_sum(of_part.weights[1])};
 
-                add_part(all, of_part.out, weights, add, part_at(place));
+                add_part(all, of_part.out, weights, add, part_at(nth));
                 of_part = {};
             }
         }
-        if (turn == TURNS - 1)
+        if (iteration == ITERATIONS - 1)
             break;
         copy_scores(s[0], s[1]);
         copy_scores(s[1], s[2]);

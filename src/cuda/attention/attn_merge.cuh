@@ -169,4 +169,27 @@ static __device__ __forceinline__ void merge_end(char *buf, uint32_t tag)
         header->n_uses = header->deferred = 0;
 }
 
+/* Stores the row's result, if this block has its only split, or merges the splits. header: that of
+ * row blockIdx.z's buffer. */
+static __device__ __forceinline__ void finish_split(const struct attn_launch &l,
+                                                    const struct block &k, struct sums *sums,
+                                                    const struct attn_merge_header &header,
+                                                    float sink)
+{
+    const int head = threadIdx.x / WARP_LANES; /* as many heads as warps */
+
+    if (k.n_splits == 1) {
+        finish(l, k, *sums, sink, head);
+        return;
+    }
+    const uint32_t tag = merge_tag(header.n_uses);
+    char *const buf = merge_buf_of(l, blockIdx.z);
+
+    publish_split(buf, *sums, tag);
+    if (!merge_splits(sums, buf, k, tag, header.is_impatient != 0))
+        return;
+    finish(l, k, *sums, sink, head);
+    merge_end(buf, tag);
+}
+
 #endif

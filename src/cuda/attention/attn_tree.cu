@@ -197,18 +197,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     store_sums(&s, stage_of<DTYPE>(rings, 0), &st, head);
     __syncthreads();
     sums = sum_warps<DTYPE>(&s, rings, unit<DTYPE>::BYTES, head);
-    if (k.n_splits == 1) {
-        finish(l, k, sums, sink, head);
-        return;
-    }
-    const uint32_t tag = merge_tag(header.n_uses);
-    char *const buf = merge_buf_of(l, blockIdx.z);
-
-    publish_split(buf, sums, tag);
-    if (!merge_splits(&sums, buf, k, tag, header.is_impatient != 0))
-        return;
-    finish(l, k, sums, sink, head);
-    merge_end(buf, tag);
+    finish_split(l, k, &sums, header, sink);
 }
 
 template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)

@@ -200,10 +200,11 @@ struct query {
     uint32_t partials[QUERY_TERMS][STEPS][2];
 };
 
-/* s[i] is the score of slot slot_of(i), head 2 t + i % 2. */
-template <int DTYPE>
-static __device__ __forceinline__ void scores_of(float s[4], const struct query &q,
-                                                 const char *keys)
+/* s[i] is the score of slot slot_of(i), head 2 t + i % 2. words_of(part, step) returns a term of
+ * the query, as in struct query. */
+template <int DTYPE, typename WORDS_OF>
+static __device__ __forceinline__ void scores_by_words(float s[4], const char *keys,
+                                                       WORDS_OF words_of)
 {
     float sums[QUERY_TERMS][4] = {};
 
@@ -213,12 +214,24 @@ static __device__ __forceinline__ void scores_of(float s[4], const struct query 
 
         unit<DTYPE>::key_fragment(a, keys, step);
 #pragma unroll
-        for (int part = 0; part < QUERY_TERMS; part++)
-            mma_bf16(sums[part], a, q.partials[part][step][0], q.partials[part][step][1]);
+        for (int part = 0; part < QUERY_TERMS; part++) {
+            const uint2 b = words_of(part, step);
+
+            mma_bf16(sums[part], a, b.x, b.y);
+        }
     }
 #pragma unroll
     for (int i = 0; i < 4; i++)
         s[i] = __fadd_rn(__fadd_rn(sums[2][i], sums[1][i]), sums[0][i]);
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void scores_of(float s[4], const struct query &q,
+                                                 const char *keys)
+{
+    scores_by_words<DTYPE>(s, keys, [&](int part, int step) {
+        return make_uint2(q.partials[part][step][0], q.partials[part][step][1]);
+    });
 }
 
 /* Maximum over the lanes that have the same heads. */

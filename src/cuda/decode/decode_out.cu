@@ -6,7 +6,7 @@
  * columns a warp (out_sums.h), as in decode_matmul.cu and with the same bits. Then each warp has 16
  * experts. A block has one or two groups. All weight copies are issued before griddepcontrol.wait.
  * Bound by latency. */
-#include "cuda/decode/router.cuh"
+#include "cuda/decode/out_column.cuh"
 
 #include "cuda/common/rank_wait.cuh"
 
@@ -80,12 +80,6 @@ static __device__ __forceinline__ void fragment_of(uint2 out[ROUTER_TERMS],
     }
 }
 
-/* Without a result, so that nothing waits for it; atomicAdd() had one in some kernels. */
-static __device__ __forceinline__ void add_to(uint64_t *sum, long long part)
-{
-    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(sum), "l"(part) : "memory");
-}
-
 /* Squares of the block's numbers, by one warp. */
 template <int KIND>
 static __device__ __forceinline__ void add_squares(uint64_t *sums,
@@ -131,55 +125,6 @@ static __device__ __forceinline__ void add_part(uint64_t *sums, const float part
         if (t < 2)
             add_to(to + t, router_fixed(t == 0 ? part[0] : odd));
     }
-}
-
-/* A column's sum of the experts. A poisoned row becomes NaN in its first column. */
-struct expert_part {
-    int sum, poison;
-};
-
-static __device__ __forceinline__ void load_expert_part(struct expert_part *part,
-                                                        const struct expert_sums &from, int token,
-                                                        int column, int n_columns)
-{
-    if (from.unit == NULL)
-        return;
-    part->sum = __ldcg(from.sums + token * n_columns + column);
-    if (column == 0)
-        part->poison = __ldcg(from.poison + token);
-}
-
-static __device__ __forceinline__ float with_expert_part(float x, const struct expert_part &part,
-                                                         float unit)
-{
-    return x + value_of_partials(part.sum, unit) + poison_term(part.poison);
-}
-
-static __device__ __forceinline__ void clear_expert_sum(const struct expert_sums &of, int token,
-                                                        int column, int n_columns)
-{
-    of.sums[token * n_columns + column] = 0;
-    if (column == 0)
-        of.poison[token] = 0;
-}
-
-/* The sum of a row's slices in column lane % 16, for one row: lanes l and l + 16 have half of the
- * slices each. All lanes call it. */
-template <bool IS_MXFP4>
-static __device__ __forceinline__ struct out_sum out_sum_by_half(const float *sums)
-{
-    enum { HALF = RING_WARPS / 2 };
-    const int lane = threadIdx.x % WARP_LANES;
-    struct out_sum sum = {};
-
-#pragma unroll
-    for (int i = 0; i < HALF; i++)
-        out_sum_add(&sum, sums[(lane / TILE_ROWS * HALF + i) * TILE_ROWS + lane % TILE_ROWS],
-                    slice_unit<IS_MXFP4>());
-    sum.high += __shfl_xor_sync(ALL_LANES, sum.high, TILE_ROWS);
-    sum.low += __shfl_xor_sync(ALL_LANES, sum.low, TILE_ROWS);
-    sum.overflow |= __shfl_xor_sync(ALL_LANES, sum.overflow, TILE_ROWS);
-    return sum;
 }
 
 template <bool IS_MXFP4>

@@ -35,11 +35,10 @@ static __device__ __forceinline__ void prepare(char *shared, struct attn_job *jo
                                                const struct decode_attn_layer &p,
                                                const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
 
-    if (at.group == 1 && at.warp == 2) {
+    if (at.group == 1 && at.warp == 2)
         make_job(job, p, job_of_block(2 * plan.n_split));
-    }
     if (at.group == 0 && at.warp == 0)
         ((uint32_t *)(shared + ZEROS_AT))[at.lane] = 0;
     __syncthreads();

@@ -64,7 +64,7 @@ static __device__ __forceinline__ int unit_of_warp(const struct attn_job &job, i
     return index < job.unit_end ? index : -1;
 }
 
-/* Asks for the keys and values of the block's units, a line a thread. */
+/* Prefetches the keys and values of the block's units, a line a thread. */
 static __device__ __forceinline__ void
 prefetch_keys(const struct attn_job &job, const struct decode_attn_layer &f, unsigned tid)
 {
@@ -168,25 +168,15 @@ static __device__ __forceinline__ void scores(float s[4], const char *shared, co
                                               int first, int end, float scale)
 {
     const char *q = shared + QUERY_AT + threadIdx.x % WARP_LANES * 8;
-    float sums[QUERY_TERMS][4] = {};
 
-#pragma unroll
-    for (int step = 0; step < STEPS; step++) {
-        uint32_t a[4];
-
-        unit<DTYPE_BF16>::key_fragment(a, keys, step);
-#pragma unroll
-        for (int part = 0; part < QUERY_TERMS; part++) {
-            const uint2 b = *(const uint2 *)(q + (part * STEPS + step) * WARP_LANES * 8);
-
-            mma_bf16(sums[part], a, b.x, b.y);
-        }
-    }
+    scores_by_words<DTYPE_BF16>(s, keys, [&](int part, int step) {
+        return *(const uint2 *)(q + (part * STEPS + step) * WARP_LANES * 8);
+    });
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int at = unit<DTYPE_BF16>::slot_of(i);
 
-        s[i] = __fmul_rn(__fadd_rn(__fadd_rn(sums[2][i], sums[1][i]), sums[0][i]), scale);
+        s[i] = __fmul_rn(s[i], scale);
         s[i] = at >= first && at < end ? s[i] : -INFINITY;
     }
 }
@@ -217,7 +207,8 @@ static __device__ __forceinline__ struct seen_unit seen_unit_of(const volatile s
             job.end - index * ATTN_UNIT_KEYS};
 }
 
-/* Scores of unit `group` of the warp; the second group leaves its own where their keys were. */
+/* Scores of unit `group` of the warp. The second group stores its scores over the keys, for the
+ * first group. */
 static __device__ __forceinline__ void
 score_unit(float s[4], char *shared, const struct attn_job &job, int group, float scale)
 {
@@ -260,7 +251,7 @@ static __device__ __forceinline__ void attend(struct state *st, const float firs
     }
 }
 
-/* Places of a split's partials of a head: two numbers, and the lanes' sums. */
+/* Addresses of a split's partials of a head: two numbers, and the lanes' sums. */
 static __device__ __forceinline__ char *numbers_at(const struct decode_attn_layer &f, int head,
                                                    int split)
 {
@@ -345,13 +336,9 @@ static __device__ __forceinline__ void clear_partials(const struct decode_attn_l
 static __device__ __forceinline__ void send_att(const struct decode_attn_layer &f,
                                                 const struct sums &sums, float sink, int head)
 {
-    sink *= LOG2_E;
-    const float largest = fmaxf(sink, sums.largest);
-    const float add = power_of_two(sums.largest - largest);
-    const float total = __fmaf_rn(sums.weights, add, power_of_two(sink - largest));
-
-    const uint32_t pair = pair_f16(__fdiv_rn(__fmul_rn(sums.out.x, add), total),
-                                   __fdiv_rn(__fmul_rn(sums.out.y, add), total));
+    const struct ending end = end_head(sums.largest, sums.weights, sink);
+    const uint32_t pair = pair_f16(__fdiv_rn(__fmul_rn(sums.out.x, end.add), end.total),
+                                   __fdiv_rn(__fmul_rn(sums.out.y, end.add), end.total));
     uint32_t *const to =
         f.words + LAYER_ATT_AT + head * (DECODE_HEAD_WIDTH / 2) + threadIdx.x % WARP_LANES;
 
@@ -407,7 +394,7 @@ static __device__ __forceinline__ void attend_split(char *shared, const struct a
                                                     const struct decode_attn_layer &p,
                                                     const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
 
     if (at.group == 0)
         copy_keys(shared, job, p);
@@ -426,7 +413,7 @@ static __device__ __forceinline__ void attend_split(char *shared, const struct a
     __syncthreads();
     if (at.group == 0)
         attend_block(shared, s, job, p);
-    __syncthreads(); /* before the memory has other uses */
+    __syncthreads(); /* project_out() uses the memory of keys and sums */
 }
 
 #endif

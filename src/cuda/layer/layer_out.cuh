@@ -3,17 +3,13 @@
 #ifndef CUDA_LAYER_LAYER_OUT_CUH
 #define CUDA_LAYER_LAYER_OUT_CUH
 
+#include "cuda/decode/out_column.cuh"
 #include "cuda/layer/chain.cuh"
-
-static __device__ __forceinline__ void add_to(uint64_t *sum, long long part)
-{
-    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(sum), "l"(part) : "memory");
-}
 
 /* A lane's values of its column, for the end of the output product. */
 struct column_ready {
     float before, bias, weight, expert_unit;
-    int expert_sum, poison;
+    struct expert_part expert;
     uint4 router;
 };
 
@@ -29,9 +25,9 @@ ready_column(const struct decode_out &o, unsigned column, unsigned router_at)
     c.weight = plain_at(o.norm, (int)column) * ROUTER_UNITS;
     if (o.expert.unit != NULL) {
         c.expert_unit = o.expert.unit[column];
-        c.expert_sum = __ldcg(o.expert.sums + column);
+        c.expert.sum = __ldcg(o.expert.sums + column);
         if (column == 0)
-            c.poison = __ldcg(o.expert.poison);
+            c.expert.poison = __ldcg(o.expert.poison);
     }
     return c;
 }
@@ -39,19 +35,9 @@ ready_column(const struct decode_out &o, unsigned column, unsigned router_at)
 static __device__ __forceinline__ void finish_column(const struct decode_out &o, const float *sums,
                                                      const struct column_ready &c, unsigned column)
 {
-    enum { HALF_WARPS = RING_WARPS / 2 };
     const int lane = threadIdx.x % WARP_LANES, warp = threadIdx.x / WARP_LANES, t = lane % 4;
-    struct out_sum sum = {};
-
-#pragma unroll
-    for (int i = 0; i < HALF_WARPS; i++)
-        out_sum_add(&sum, sums[(lane / TILE_ROWS * HALF_WARPS + i) * TILE_ROWS + lane % TILE_ROWS],
-                    slice_unit<true>());
-    sum.high += __shfl_xor_sync(ALL_LANES, sum.high, TILE_ROWS);
-    sum.low += __shfl_xor_sync(ALL_LANES, sum.low, TILE_ROWS);
-    sum.overflow |= __shfl_xor_sync(ALL_LANES, sum.overflow, TILE_ROWS);
-    const float before =
-        c.before + value_of_partials(c.expert_sum, c.expert_unit) + poison_term(c.poison);
+    const struct out_sum sum = out_sum_by_half<true>(sums);
+    const float before = with_expert_part(c.before, c.expert, c.expert_unit);
     const float x = before + (out_sum_value(sum, RING_WARPS) + c.bias), z = x * c.weight;
     uint64_t *const to = o.sums + blockIdx.x % ROUTER_COPIES * ROUTER_COPY_SUMS;
     float v[4];
@@ -91,7 +77,7 @@ static __device__ __forceinline__ void finish_column(const struct decode_out &o,
     }
 }
 
-static __device__ __forceinline__ char *out_slots(char *shared, const struct place &at)
+static __device__ __forceinline__ char *out_slots(char *shared, const struct thread_index &at)
 {
     return shared + at.group * OUT_BYTES + at.warp * SLICE_UNITS * CHAIN_UNIT_BYTES;
 }
@@ -99,7 +85,7 @@ static __device__ __forceinline__ char *out_slots(char *shared, const struct pla
 static __device__ __forceinline__ void copy_out(char *shared, const struct decode_attn_layer &p,
                                                 const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
     const int tile = tile_of_group(plan, at.group);
 
     if (tile >= 0)
@@ -117,7 +103,7 @@ static __device__ __forceinline__ void copy_out(char *shared, const struct decod
 static __device__ __forceinline__ void project_out(char *shared, const struct decode_attn_layer &p,
                                                    const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
     const int tile = tile_of_group(plan, at.group),
               tid = at.group * (int)RING_THREADS + at.warp * WARP_LANES + at.lane;
     const unsigned column = (unsigned)(tile * TILE_ROWS + at.lane % TILE_ROWS);

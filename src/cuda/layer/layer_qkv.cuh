@@ -210,7 +210,7 @@ static __device__ __forceinline__ void norm_row(char *shared, const struct decod
         }
     __syncthreads();
     const float of_row = factor_of_row(row, (float *)(shared + NORM_AT), tid, rows.eps);
-    const float factor = rows.norm.kind == VECTOR_NONE ? 1.0f : of_row; /* y is there */
+    const float factor = rows.norm.kind == VECTOR_NONE ? 1.0f : of_row; /* x is normalized */
 
 #pragma unroll
     for (int i = 0; i < 2; i++)
@@ -245,17 +245,17 @@ static __device__ __forceinline__ bool has_split(const struct layer_plan &plan)
 
 /* Four warps of each group have the eighths of the split half-head. */
 static __device__ __forceinline__ bool does_split(const struct layer_plan &plan,
-                                                  const struct place &at)
+                                                  const struct thread_index &at)
 {
     return has_split(plan) && at.warp / 4 == at.group;
 }
 
-static __device__ __forceinline__ char *qkv_slots(char *shared, const struct place &at)
+static __device__ __forceinline__ char *qkv_slots(char *shared, const struct thread_index &at)
 {
     return shared + QKV_AT + at.group * QKV_BYTES + units_before(at.warp) * CHAIN_UNIT_BYTES;
 }
 
-static __device__ __forceinline__ char *split_slots(char *shared, const struct place &at)
+static __device__ __forceinline__ char *split_slots(char *shared, const struct thread_index &at)
 {
     return shared + SECOND_AT + units_before(at.warp) * CHAIN_UNIT_BYTES;
 }
@@ -263,7 +263,7 @@ static __device__ __forceinline__ char *split_slots(char *shared, const struct p
 static __device__ __forceinline__ void copy_qkv(char *shared, const struct decode_attn_layer &p,
                                                 const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
     const struct half_head first = half_head_of(p.qkv, (int)blockIdx.x);
 
     copy_chain<EIGHTH_UNITS, RING_WARPS>(qkv_slots(shared, at),
@@ -282,12 +282,12 @@ static __device__ __forceinline__ void copy_qkv(char *shared, const struct decod
     copy_commit();
 }
 
-/* The pair of rows of the thread, of 16 or 8 lanes of the second group's first two warps; job -1:
- * it has none. */
+/* The pair of rows of the thread: 16 lanes of the second group's first warp have one, and 8 lanes
+ * of its second warp. */
 static __device__ __forceinline__ struct qkv_pair pair_of_thread(const struct decode_attn_layer &p,
                                                                  const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
     const bool is_split = at.warp == 1;
     struct qkv_pair none = {};
 
@@ -303,7 +303,7 @@ static __device__ __forceinline__ struct qkv_pair pair_of_thread(const struct de
 
 static __device__ __forceinline__ void multiply_qkv(char *shared, const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
     const char *const row = shared + ROW_AT + at.warp * UNIT_BLOCKS * TOKEN_BLOCK_BYTES;
     float *const sums = (float *)(shared + SUMS_AT) + at.warp * TILE_ROWS;
 
@@ -318,7 +318,7 @@ static __device__ __forceinline__ void
 send_pair(const char *shared, const struct decode_attn_layer &p, const struct qkv_pair &pair)
 {
     enum { A_TILE = RING_WARPS * TILE_ROWS };
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
     const float *from = (const float *)(shared + SUMS_AT) + at.lane + at.warp * 2 * A_TILE;
     float low = sum_of_eighths(from);
     float high = sum_of_eighths(from + (at.warp == 0 ? (int)A_TILE : TILE_ROWS / 2));

@@ -31,7 +31,7 @@ enum {
     SUMS_BYTES = 3 * RING_WARPS * TILE_ROWS * 4,
 
     /* Shared memory: as much as decode_experts.cu leaves. Weights of the output product; weights of
-     * QKV, the row and its norm, and in their place keys, values and queries, then att. */
+     * QKV, the row and its norm, later overwritten by keys, values and queries, then by att. */
     SECOND_AT = OUT_BYTES, /* the second tile of the output matrix, or the split half-head */
     QKV_AT = SECOND_AT + OUT_BYTES,
     ROW_AT = QKV_AT + 2 * QKV_BYTES,
@@ -47,7 +47,7 @@ enum {
 static_assert((int)NORM_AT + 64 <= (int)SUMS_AT, "no overlap");
 static_assert(sizeof(struct shared) <= (size_t)SUMS_BYTES, "alias");
 
-/* In place of a word that has not been sent. No number that is sent has these bits: arithmetic
+/* A word that has not been sent. No number that is sent has these bits: arithmetic
  * makes NaN of 0x7FFFFFFF, and conversion to FP16 of 0x7FFF. */
 #define EMPTY 0xFFFFFFFFu
 
@@ -128,13 +128,13 @@ struct layer_plan {
     uint32_t n_each; /* vectors of words that a block empties */
 };
 
-/* A thread's place in its block. The compiler does not know the numbers of one call in another:
- * they take no registers between phases. */
-struct place {
+/* A thread's index in its block. It is read in inline assembly each time, so that the compiler does
+ * not keep it in registers between phases. */
+struct thread_index {
     int group, warp, lane;
 };
 
-static __device__ __forceinline__ struct place place_of_thread(void)
+static __device__ __forceinline__ struct thread_index index_of_thread(void)
 {
     int x, y;
 
@@ -167,12 +167,12 @@ static __device__ __forceinline__ bool is_routing(const struct decode_out &o)
     return (int)threadIdx.x / WARP_LANES * TILE_ROWS < o.router.n_rows;
 }
 
-/* Asks for what the end of the kernel loads. The experts' weights have replaced it in the
+/* Prefetches what the end of the kernel loads. The experts' weights have evicted it from the
  * second-level cache. */
 static __device__ __forceinline__ void prefetch_end(const struct decode_attn_layer &p,
                                                     const struct layer_plan &plan)
 {
-    const struct place at = place_of_thread();
+    const struct thread_index at = index_of_thread();
     const int tile = tile_of_group(plan, at.group), column = tile * TILE_ROWS;
 
     if (tile < 0)

@@ -1,5 +1,5 @@
-/* One decode row: attn_qkv, attn, attn_out, the residual and the router's sums in one launch, where
- * all its blocks run at once (layer/attn_layer.cu). */
+/* Steps of one decode row: attn_qkv, attn, attn_out, the residual and the router's sums in one
+ * launch (layer/attn_layer.cu). */
 #include "cuda/program/fuse_internal.h"
 
 #include "cuda/common/out_sums.h"
@@ -13,7 +13,7 @@ struct layer_ops {
 
 enum { OPS_OF_A_LAYER = 5 };
 
-/* Whether these are the ops of a layer, and no other op reads what they leave to each other. */
+/* Whether these are the ops of a layer, and no other op reads their intermediate tensors. */
 static bool layer_ops_at(const struct fuse *f, int i, struct layer_ops *o)
 {
     if (!is_stage(f, i, STAGE_attn_qkv) || !is_stage(f, i + 1, STAGE_attn) ||
@@ -135,7 +135,7 @@ static void touch_attn_layer(struct fuse *f, int i, const struct layer_ops *o)
     writes(f, i, &o->qkv.attn_qkv.kv);
     reads_early(f, &o->attn.attn.sinks);
     reads_pending_sums(f);
-    f->op = i + 2; /* of the workspaces from here on */
+    f->op = i + 2; /* that of the workspaces from here on */
     reads_early(f, &o->out.attn_out.wo);
     reads_early(f, &o->out.attn_out.bo);
     reads_early(f, &residual->norm);

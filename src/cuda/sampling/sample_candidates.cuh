@@ -1,13 +1,13 @@
 /* The ids with the largest scores of a row, for trees of a draft head: those that may be sampled,
  * as sampling compares them (backend/args.h, sample_args.candidates). Two kernels behind those of
- * sample.cu, in the launches of steps that ask for it alone: SAMPLE_CHUNKS blocks per row find the
- * largest of their ids, then one block per row the largest of these. */
+ * sample.cu, only in the launches of steps with n_candidates > 0: SAMPLE_CHUNKS blocks per row find
+ * the largest of their ids, then one block per row the largest of these. */
 #ifndef CUDA_SAMPLING_SAMPLE_CANDIDATES_CUH
 #define CUDA_SAMPLING_SAMPLE_CANDIDATES_CUH
 
 #include "cuda/sampling/sample_rank.cuh"
 
-static_assert((int)DRAFT_CANDIDATES_MAX <= (int)TOP_LOGPROBS_MAX, "room in the lists of chunks");
+static_assert((int)DRAFT_CANDIDATES_MAX <= (int)TOP_LOGPROBS_MAX, "fits in the lists of chunks");
 static_assert(DRAFT_CANDIDATES_MAX * DRAFT_CANDIDATES_MAX <= (int)CHUNK_THREADS,
               "one thread per candidate");
 

@@ -674,7 +674,7 @@ out:
     return st;
 }
 
-/* Counts a pass that was waited for, which has `depth` others before it. */
+/* Adds the time of a pass that has ended; `depth` passes of its chain or tree were before it. */
 static enum osp_status count_pass(struct draft_model *d, int depth, int n_rows)
 {
     struct sampled s;

@@ -72,8 +72,8 @@ struct batch_sample draft_sample_of(const struct seq *q, int row, int position);
 CHECKED enum osp_status draft_start_first(struct draft_model *d, struct draft_request *const *at,
                                           int n, uint64_t *ticket);
 
-/* Waits for a pass of trees, which has `depth` others before it, and gets the candidates of its n
- * samples: d->candidates. */
+/* Waits for the pass of level `depth` of trees, and writes the candidates of its n samples to
+ * d->candidates. */
 CHECKED enum osp_status draft_read_candidates(struct draft_model *d, uint64_t ticket, int n,
                                               int depth);
 
